@@ -11,12 +11,28 @@ pub enum OpError {
     /// The operator may be valid, but this case of it isn't implemented. The text is the reason.
     #[error("{0}")]
     Unsupported(String),
+    /// The operator needs more of something than the limits allow. The text says what.
+    #[error("{0}")]
+    LimitExceeded(String),
+    /// There is too little memory. The text says for what.
+    #[error("{0}")]
+    OutOfMemory(String),
 }
 
 impl OpError {
     /// Creates the error for an invalid operator.
     pub fn invalid(reason: impl Into<String>) -> Self {
         OpError::Invalid(reason.into())
+    }
+
+    /// Creates the error for an operator that needs more than a limit allows.
+    pub fn limit_exceeded(reason: impl Into<String>) -> Self {
+        OpError::LimitExceeded(reason.into())
+    }
+
+    /// Creates the error for a lack of memory.
+    pub fn out_of_memory(reason: impl Into<String>) -> Self {
+        OpError::OutOfMemory(reason.into())
     }
 
     /// Creates the error for a case of an operator that isn't implemented.

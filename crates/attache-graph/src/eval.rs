@@ -2,6 +2,7 @@
 //! as slices, threads, a cache for packed weights, and access to the interpreter.
 
 use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape};
 
@@ -185,18 +186,97 @@ impl Handle {
 }
 
 /// Storage of a node for a value that its operator computes in one run and uses again in later runs: packed
-/// weights, tables, scratch buffers.
+/// weights and tables. The value follows from the node's constants and attributes alone, so that all nodes with
+/// the same [`SharedCache`] use one copy of it.
 #[derive(Default)]
-pub struct Cache(Option<Box<dyn Any + Send>>);
+pub struct Cache {
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+    shared: Option<Arc<SharedCache>>,
+}
+
+/// Values that the caches of a node have in common: in all interpreters of a compiled model, and for all shapes
+/// of its inputs.
+#[derive(Default)]
+pub struct SharedCache(Mutex<Vec<Variant>>);
+
+/// One value of a [`SharedCache`].
+struct Variant {
+    /// The parameters besides the node's constants and attributes that the value was made for.
+    parameters: Vec<usize>,
+    value: Arc<dyn Any + Send + Sync>,
+}
+
+impl SharedCache {
+    /// Whether nothing is cached yet.
+    pub fn is_empty(&self) -> bool {
+        self.variants().is_empty()
+    }
+
+    /// Returns the value of type `T` for these parameters. If there is none, makes it, while other threads that
+    /// need a value of this cache wait.
+    fn get_or_make<T: Any + Send + Sync>(&self, parameters: Vec<usize>, make: impl FnOnce() -> T) -> Arc<dyn Any + Send + Sync> {
+        let mut variants = self.variants();
+        let fits = |variant: &&Variant| variant.parameters == parameters && variant.value.is::<T>();
+        if let Some(variant) = variants.iter().find(fits) {
+            return variant.value.clone();
+        }
+        let value: Arc<dyn Any + Send + Sync> = Arc::new(make());
+        variants.push(Variant { parameters, value: value.clone() });
+        value
+    }
+
+    fn get<T: Any + Send + Sync>(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let variants = self.variants();
+        variants.iter().find(|variant| variant.value.is::<T>()).map(|variant| variant.value.clone())
+    }
+
+    fn variants(&self) -> MutexGuard<'_, Vec<Variant>> {
+        // A panic while a value was made has added nothing.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Cache {
-    /// Returns the cached value. If none of the type `T` is cached, computes it with `make` and replaces what
-    /// is cached.
-    pub fn get_or_make<T: Any + Send>(&mut self, make: impl FnOnce() -> T) -> &mut T {
-        if !self.0.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.0 = Some(Box::new(make()));
+    /// Creates a cache that has its values in common with all others on `shared`.
+    pub fn new(shared: Arc<SharedCache>) -> Self {
+        Self { kept: None, shared: Some(shared) }
+    }
+
+    /// Forgets the value that this cache returned last, because shapes of the node's inputs or outputs have
+    /// changed. Values in the shared cache stay there.
+    pub fn clear(&mut self) {
+        self.kept = None;
+    }
+
+    /// Returns the value of type `T` that this cache returned last or that is in the shared cache; `None` if
+    /// there is none.
+    pub fn get<T: Any + Send + Sync>(&mut self) -> Option<&T> {
+        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
+            self.kept = self.shared.as_ref()?.get::<T>();
         }
-        self.0.as_mut().and_then(|kept| kept.downcast_mut()).expect("just made with this type")
+        self.kept.as_ref()?.downcast_ref()
+    }
+
+    /// Returns the cached value of type `T`. If there is none, computes it with `make`, which must depend on
+    /// nothing but constant inputs and attributes of the node.
+    pub fn get_or_make<T: Any + Send + Sync>(&mut self, make: impl FnOnce() -> T) -> &T {
+        self.get_or_make_for(Vec::new, make)
+    }
+
+    /// Returns the cached value of type `T` like [`Cache::get_or_make`]. `make` may also depend on the numbers
+    /// that `parameters` returns, which follow from the shapes of inputs and outputs.
+    pub fn get_or_make_for<T: Any + Send + Sync>(
+        &mut self,
+        parameters: impl FnOnce() -> Vec<usize>,
+        make: impl FnOnce() -> T,
+    ) -> &T {
+        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
+            self.kept = Some(match &self.shared {
+                Some(shared) => shared.get_or_make(parameters(), make),
+                None => Arc::new(make()),
+            });
+        }
+        self.kept.as_ref().and_then(|kept| kept.downcast_ref()).expect("just made with this type")
     }
 }
 
@@ -207,7 +287,8 @@ pub struct Eval<'a> {
     /// The outputs in the model file's order. Empty if their shapes can't be inferred, in which case the
     /// operator calls [`Host::set_output`].
     pub outputs: Vec<TensorMut<'a>>,
-    /// The node's cache, kept from run to run and cleared when a shape of an input or output changes.
+    /// The node's cache, kept from run to run, and cleared ([`Cache::clear`]) when a shape of an input or output
+    /// changes.
     pub cache: &'a mut Cache,
     /// The threads on which kernels run their tasks.
     pub parallel: &'a dyn Parallel,

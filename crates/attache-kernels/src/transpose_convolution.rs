@@ -107,6 +107,12 @@ impl Phase {
 }
 
 impl PackedTransposeFilter {
+    /// Returns the numbers on which the packed form depends besides filter and bias: the taps of each phase.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        let phases = Phase::all(convolution).0;
+        phases.iter().flat_map(|phase| [phase.taps.len()].into_iter().chain(phase.taps.iter().copied())).collect()
+    }
+
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
     ///
     /// # Panics

@@ -21,11 +21,13 @@
 mod definition;
 mod import;
 mod operators;
+mod resolver;
 mod shared;
 mod subgraphs;
 
 pub use definition::{Code, Declaration, Definition, Input, Types, input};
 pub use import::{ImportError, import, import_first};
 pub use operators::definitions;
+pub use resolver::OpResolver;
 
 pub(crate) use definition::{Facts, Operator, Parsed};

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attache_base::Shape;
 use attache_model::Model;
 
+use crate::resolver::OpResolver;
+
 /// Shapes of resource variables, by the variable's container and name.
 pub(crate) type Held = BTreeMap<(String, String), Shape>;
 
@@ -34,6 +36,7 @@ pub(crate) struct Callees {
     around: Vec<usize>,
     known: Arc<Mutex<Known>>,
     infer: Infer,
+    resolver: Arc<OpResolver>,
 }
 
 /// The results of inferring called subgraphs so far.
@@ -48,13 +51,20 @@ struct Known {
 
 impl Callees {
     /// Creates the access from outside of all subgraphs, with an empty chain of calls.
-    pub(crate) fn new(model: &Model, held: Held, infer: Infer) -> Self {
-        Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default(), infer }
+    pub(crate) fn new(model: &Model, held: Held, infer: Infer, resolver: &OpResolver) -> Self {
+        let resolver = Arc::new(resolver.clone());
+        let (held, known) = (Arc::new(held), Arc::default());
+        Self { model: model.clone(), held, around: Vec::new(), known, infer, resolver }
     }
 
     /// Returns the access from within a subgraph that the current one calls.
     pub(crate) fn within(&self, subgraph: usize) -> Self {
         Self { around: self.around.iter().copied().chain([subgraph]).collect(), ..self.clone() }
+    }
+
+    /// Returns the operators that the program registered.
+    pub(crate) fn resolver(&self) -> &OpResolver {
+        &self.resolver
     }
 
     /// Returns the model.

@@ -283,7 +283,7 @@ impl Case {
         let (inputs, outputs) = (arrays("in")?, arrays("out")?);
         let model = Model::from_path(folder.join("model.tflite")).map_err(|error| error.to_string())?;
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
-        let (graph, errors) = attache_ops::import(&model, 0, &shapes);
+        let (graph, errors) = attache_ops::import(&model, 0, &shapes, &attache_ops::OpResolver::new());
         if let Some(error) = errors.first() {
             return Err(error.to_string());
         }

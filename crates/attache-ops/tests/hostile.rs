@@ -217,7 +217,7 @@ fn nothing_makes_an_operator_panic() {
     let (mut random, mut accepted, mut computed, mut panics) = (Random(0x9e37_79b9_7f4a_7c15), 0, 0, Vec::new());
     for folder in folders.iter().filter(|folder| folder.is_dir()) {
         let model = Model::from_path(folder.join("model.tflite")).unwrap();
-        let (graph, _) = attache_ops::import(&model, 0, &[]);
+        let (graph, _) = attache_ops::import(&model, 0, &[], &attache_ops::OpResolver::new());
         if graph.nodes.len() != 1 || graph.nodes[0].inputs.is_empty() {
             continue;
         }

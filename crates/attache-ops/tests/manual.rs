@@ -99,7 +99,7 @@ fn operator(folder: &Path) -> String {
 /// lowered; `None` if the case has no float node of that operator.
 fn lower(folder: &Path, operator: &str) -> Option<Vec<String>> {
     let model = Model::from_path(folder.join("model.tflite")).unwrap();
-    let (graph, errors) = attache_ops::import(&model, 0, &[]);
+    let (graph, errors) = attache_ops::import(&model, 0, &[], &attache_ops::OpResolver::new());
     assert!(errors.is_empty(), "{}: {errors:?}", folder.display());
     // A float node has a float32, boolean or resource tensor, or no tensors at all.
     let is_float = |node: &&Node| {

@@ -2,6 +2,7 @@
 //! model.
 
 use std::fmt;
+use std::sync::Arc;
 
 use attache_graph::OpError;
 use attache_model::{ModelError, ModelErrorKind, ModelLocation};
@@ -16,35 +17,47 @@ pub enum ErrorKind {
     Usage,
     /// The model is invalid. No runtime could run it.
     Model,
-    /// The model may be valid, but it uses something that is not implemented, or it exceeds a limit.
+    /// The model may be valid, but it uses something that is not implemented.
     Unsupported,
+    /// The model needs more of something than [`Limits`](crate::Limits) allow.
+    LimitExceeded,
     /// Delegation of all operators was required, but some were left to the CPU.
     NotDelegated,
     /// A delegate or its device failed, or no device is available.
     Device,
-    /// A device ran out of memory.
+    /// The machine or a device has too little memory.
     OutOfMemory,
     /// A device was lost: reset, removed or hung. Delegates on that device can no longer be used.
     DeviceLost,
     /// A file could not be read.
     Io,
+    /// The run was cancelled ([`Cancellation`](crate::Cancellation)).
+    Cancelled,
+    /// The library violated one of its own rules. Please report it.
+    Internal,
 }
 
 /// The error type of this crate: kind, message, locations in the model, and source.
-#[derive(Debug)]
-pub struct Error(Box<Inner>);
+#[derive(Clone, Debug)]
+pub struct Error(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     text: String,
     locations: Vec<ModelLocation>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// Whether a delegate caused the error.
+    is_delegates: bool,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, text: text.into(), locations: Vec::new(), source: None }))
+        Self::of(Inner { kind, text: text.into(), locations: Vec::new(), is_delegates: false, source: None })
+    }
+
+    fn of(inner: Inner) -> Self {
+        Self(Arc::new(inner))
     }
 
     pub(crate) fn usage(text: impl Into<String>) -> Self {
@@ -59,15 +72,16 @@ impl Error {
             [only] => only.clone(),
             lines => format!("{heading}:\n  {}", lines.join("\n  ")),
         };
-        let mut error = Self::new(kind, text);
-        error.0.locations = problems.into_iter().map(|(location, _)| location).collect();
-        error
+        let locations = problems.into_iter().map(|(location, _)| location).collect();
+        Self::of(Inner { kind, text, locations, is_delegates: false, source: None })
     }
 
     /// Creates the error for an operator that failed, with the operator's location in the model.
     pub(crate) fn operator(location: ModelLocation, error: &OpError) -> Self {
         let kind = match error {
             OpError::Invalid(_) => ErrorKind::Model,
+            OpError::LimitExceeded(_) => ErrorKind::LimitExceeded,
+            OpError::OutOfMemory(_) => ErrorKind::OutOfMemory,
             _ => ErrorKind::Unsupported,
         };
         Self::list(kind, "", vec![(location, error.to_string())])
@@ -80,12 +94,13 @@ impl Error {
             DelegateErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             DelegateErrorKind::DeviceLost => ErrorKind::DeviceLost,
         };
-        Self::new(kind, format!("{delegate} delegate: {error}"))
+        let text = format!("{delegate} delegate: {error}");
+        Self::of(Inner { kind, text, locations: Vec::new(), is_delegates: true, source: error.source.clone() })
     }
 
     /// Whether a delegate caused the error, so that running on the CPU would avoid it.
     pub(crate) fn is_delegates(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Device | ErrorKind::OutOfMemory | ErrorKind::DeviceLost)
+        self.0.is_delegates
     }
 
     /// Returns the category of the error.
@@ -120,10 +135,9 @@ impl From<ModelError> for Error {
             ModelErrorKind::NotFound => ErrorKind::Usage,
             _ => ErrorKind::Model,
         };
-        let mut result = Self::new(kind, error.to_string());
-        result.0.locations = error.problems().iter().map(|problem| problem.place.clone()).collect();
-        result.0.source = Some(Box::new(error));
-        result
+        let locations = error.problems().iter().map(|problem| problem.place.clone()).collect();
+        let text = error.to_string();
+        Self::of(Inner { kind, text, locations, is_delegates: false, source: Some(Arc::new(error)) })
     }
 }
 

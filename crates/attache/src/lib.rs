@@ -36,20 +36,32 @@ pub use attache_model::{
     Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, ModelLocation, OperatorBuilder, Problem, Signature,
     TensorBuilder,
 };
+pub use attache_ops::{Declaration, OpResolver};
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport, Partition,
-    Partitioning,
+    Claim, Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
+    NodeContext, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
-pub use interpreter::{Interpreter, InterpreterBuilder, SignatureRunner, TensorInfo};
+pub use interpreter::{
+    CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo, TensorKey,
+};
 pub use limits::Limits;
 pub use partition::placement::{NodePlacement, Outcome, Placement};
 pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
-pub use runtime::Run;
+pub use runtime::Cancellation;
+
+/// Half-precision floats, as elements of tensors of type FLOAT16.
+pub use half;
+
+/// The primitives that run on devices, for operators that a program registers with a form for the GPU
+/// ([`Op::lower`](graph::Op::lower)).
+pub mod ir {
+    pub use attache_gpu_ir::*;
+}
 
 /// The graph representation: a model is imported into a graph, and delegates receive the graph.
 pub mod graph {

@@ -125,7 +125,7 @@ impl Limits {
             let size = shape.checked_elements().and_then(|elements| data_type.byte_size(elements));
             let size = size.map_or(u64::MAX, |size| size as u64);
             if size > self.tensor_bytes {
-                return Err(OpError::unsupported(exceeded(
+                return Err(OpError::limit_exceeded(exceeded(
                     "tensor_bytes",
                     format_args!("{size} bytes"),
                     self.tensor_bytes,
@@ -137,12 +137,12 @@ impl Limits {
         let outputs: Vec<_> = outputs.iter().map(|(_, shape)| *shape).collect();
         let asked = estimate(op, &inputs, &outputs);
         if asked > self.multiply_adds {
-            return Err(OpError::unsupported(exceeded("multiply_adds", asked, self.multiply_adds)));
+            return Err(OpError::limit_exceeded(exceeded("multiply_adds", asked, self.multiply_adds)));
         }
         let working = op.working_memory(&facts, &outputs).total();
         if working > self.arena_bytes {
             let asked = format!("{working} bytes for packed weights and scratch");
-            return Err(OpError::unsupported(exceeded("arena_bytes", asked, self.arena_bytes)));
+            return Err(OpError::limit_exceeded(exceeded("arena_bytes", asked, self.arena_bytes)));
         }
         require_memory(working)
     }
@@ -187,7 +187,7 @@ pub(crate) fn require_memory(bytes: u64) -> Result<(), OpError> {
     if bytes < LITTLE {
         return Ok(());
     }
-    let no_memory = || OpError::unsupported(format!("no memory for {bytes} bytes of packed weights and scratch"));
+    let no_memory = || OpError::out_of_memory(format!("no memory for {bytes} bytes of packed weights and scratch"));
     let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| no_memory())
 }
@@ -198,7 +198,7 @@ fn over_limit(
     asked: impl std::fmt::Display,
     limit: impl std::fmt::Display,
 ) -> Error {
-    Error::list(ErrorKind::Unsupported, "", vec![(location, exceeded(name, asked, limit))])
+    Error::list(ErrorKind::LimitExceeded, "", vec![(location, exceeded(name, asked, limit))])
 }
 
 /// Returns the location of a tensor in the model, for an error message.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use attache_graph::Graph;
 use attache_model::Model;
+use attache_ops::OpResolver;
 
-use crate::runtime::{Options, PrepareMode, Prepared, import as import_graph, prepare};
+use crate::runtime::{Key, Options, Plans, PrepareMode, Prepared, import as import_graph};
 use crate::{Delegate, Error, Limits};
 
 /// Imports a subgraph and returns its graph, before any graph pass, as text.
@@ -19,7 +20,7 @@ use crate::{Delegate, Error, Limits};
 /// [`ErrorKind::Model`](crate::ErrorKind::Model) if it is invalid.
 pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    Ok(import_graph(model, subgraph, &[], prepare_mode(subgraph))?.to_string())
+    Ok(import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?.to_string())
 }
 
 /// Imports a subgraph, runs the graph passes, and returns their log and the resulting graph as text.
@@ -29,7 +30,7 @@ pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// As [`import`].
 pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph))?;
+    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?;
     let log = attache_passes::run(&mut graph);
     Ok(format!("{log}\n{graph}"))
 }
@@ -44,7 +45,7 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// As [`import`].
 pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
     check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph))?;
+    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?;
     let removed = attache_passes::run(&mut graph).removed;
     let fates =
         removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
@@ -74,10 +75,11 @@ pub(crate) fn prepared(
     subgraph: usize,
     delegates: &[Arc<dyn Delegate>],
     limits: &Limits,
-) -> Result<Prepared, Error> {
+) -> Result<Arc<Prepared>, Error> {
     check(model, subgraph)?;
     let options = Options { delegates: delegates.into(), ..Options::new(1, limits) };
-    prepare(model, subgraph, &options, &[], prepare_mode(subgraph))
+    let key = Key { subgraph, shapes: Vec::new(), mode: prepare_mode(subgraph), is_called: false };
+    Plans::new(model, &options).prepared(&key)
 }
 
 /// Returns the prepare mode of a subgraph. Interpreters run the first subgraph; all others are treated as

@@ -1,6 +1,7 @@
 //! Devices: lists the adapters of the system, opens one of them as a device, and shares the open device and
 //! its pipelines between recordings.
 
+pub(crate) mod constants;
 mod fault;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 mod memory;
@@ -18,6 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use attache_base::Stopwatch;
 
+use self::constants::ConstantStore;
 use self::pipelines::Pipelines;
 use self::usable::Abilities;
 use self::vulkan::{ComputeQueues, Vulkan, experiments, open, validated};
@@ -148,6 +150,7 @@ struct Inner {
     queue: wgpu::Queue,
     adapter: Adapter,
     pipelines: Pipelines<wgpu::ComputePipeline>,
+    constants: ConstantStore<wgpu::Buffer>,
     /// On OpenGL, locked while a pipeline is created.
     turn: Mutex<()>,
     failure: Failure,
@@ -267,8 +270,10 @@ impl Device {
             tracing::info!("replayed pipelines do without the device's checks of buffers");
         }
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
-        let (pipelines, turn, fault) = (Pipelines::default(), Mutex::default(), fault.map(Planted::new));
-        Self(Arc::new(Inner { vulkan, device, queue, adapter, pipelines, turn, failure, fault, open_ms }), limits)
+        let (pipelines, constants) = (Pipelines::default(), ConstantStore::default());
+        let (turn, fault) = (Mutex::default(), fault.map(Planted::new));
+        let inner = Inner { vulkan, device, queue, adapter, pipelines, constants, turn, failure, fault, open_ms };
+        Self(Arc::new(inner), limits)
     }
 
     /// Returns the properties of the adapter, as restricted by the options with which the device was opened.
@@ -311,6 +316,11 @@ impl Device {
 
     pub(crate) fn wgpu(&self) -> &wgpu::Device {
         &self.0.device
+    }
+
+    /// Returns the constants in buffers of wgpu.
+    pub(crate) fn constants(&self) -> &ConstantStore<wgpu::Buffer> {
+        &self.0.constants
     }
 
     pub(crate) fn queue(&self) -> &wgpu::Queue {

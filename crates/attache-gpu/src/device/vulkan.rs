@@ -14,6 +14,8 @@ use ash::vk;
 use wgpu::naga::back::spv;
 use wgpu::naga::{front, proc, valid};
 
+use crate::device::Device;
+use crate::device::constants::ConstantStore;
 pub(crate) use crate::device::memory::Use;
 use crate::device::memory::{Kind, atoms};
 use crate::device::pipelines::Pipelines;
@@ -41,6 +43,7 @@ pub(crate) struct Vulkan {
     /// The layouts created so far, by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
+    pub(crate) constants: ConstantStore<DeviceBuffer>,
     /// Unsignalled fences for later submissions. A driver may need a third of a millisecond to create one.
     fences: Mutex<Vec<vk::Fence>>,
 }
@@ -88,6 +91,43 @@ pub(crate) struct Buffer {
 
 // SAFETY: the mapping belongs to this buffer only, and is accessed only through a borrow of it.
 unsafe impl Send for Buffer {}
+
+/// A buffer that is not mapped, which several recordings can use. Dropping it frees it.
+pub(crate) struct DeviceBuffer {
+    device: Device,
+    /// The buffer, which is `Some` until `DeviceBuffer` is dropped.
+    buffer: Option<Buffer>,
+}
+
+// SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
+unsafe impl Sync for DeviceBuffer {}
+
+impl DeviceBuffer {
+    /// Allocates `size` bytes in memory of the device. Fails if the device has no Vulkan objects, or no such
+    /// memory left.
+    pub(crate) fn new(device: &Device, size: usize) -> Result<Self, GpuError> {
+        let no_vulkan = || GpuError::new(GpuErrorKind::Unsupported, "a device without Vulkan");
+        let buffer = device.vulkan().ok_or_else(no_vulkan)?.buffer(size, Use::Device)?;
+        Ok(Self { device: device.clone(), buffer: Some(buffer) })
+    }
+
+    pub(crate) fn raw(&self) -> vk::Buffer {
+        self.buffer.as_ref().map_or(vk::Buffer::null(), |buffer| buffer.raw)
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        if let (Some(vulkan), Some(buffer)) = (self.device.vulkan(), self.buffer.take()) {
+            // SAFETY: recordings that use the buffer own it until their runs have ended.
+            unsafe { vulkan.free(buffer) };
+        }
+    }
+}
 
 /// Creates a Vulkan instance whose validation layer writes to the log; `None` if Vulkan is not available.
 /// wgpu itself enables these messages only together with source language information in shaders, which the
@@ -290,6 +330,7 @@ impl Vulkan {
             is_unchecked: own.is_unchecked,
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
+            constants: ConstantStore::default(),
             fences: Mutex::default(),
             raw: Arc::new(raw),
         })

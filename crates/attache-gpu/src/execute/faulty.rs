@@ -1,9 +1,10 @@
 //! Fault injection for tests: a wrapper around an interface, whose recordings fail as if the device were lost
 //! or out of memory. It is used if the device was opened with a fault.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Interface, Recording, RecordingCost, Runs, Times};
+use super::{Completion, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
 use crate::device::{Device, FaultPoint, Planted};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
@@ -41,15 +42,22 @@ impl Interface for Faulty {
         self.inner.has_timestamps()
     }
 
-    fn record(
-        &self,
-        plan: &Plan,
-        weights: &dyn WeightSource,
-        runs: Runs,
-    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         pass(&self.device, FaultPoint::Record)?;
-        let (inner, cost) = self.inner.record(plan, weights, runs)?;
-        Ok((Box::new(Failing { device: self.device.clone(), inner, asked: AtomicBool::new(false) }), cost))
+        let (inner, cost) = self.inner.load(plan, weights)?;
+        Ok((Box::new(FailingPlan { device: self.device.clone(), inner }), cost))
+    }
+}
+
+struct FailingPlan {
+    device: Device,
+    inner: Box<dyn LoadedPlan>,
+}
+
+impl LoadedPlan for FailingPlan {
+    fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError> {
+        let inner = self.inner.record(runs)?;
+        Ok(Box::new(Failing { device: self.device.clone(), inner, asked: AtomicBool::new(false) }))
     }
 }
 
@@ -84,12 +92,28 @@ impl Recording for Failing {
         self.inner.wait(slot)
     }
 
+    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+        self.inner.completion(slot)
+    }
+
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {
         if !self.asked.load(Ordering::Relaxed) {
             pass(&self.device, FaultPoint::Read)?;
             self.asked.store(true, Ordering::Relaxed);
         }
         self.inner.output(slot, output, least)
+    }
+
+    fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
+        self.inner.share(output)
+    }
+
+    fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
+        self.inner.take(input, shared)
+    }
+
+    fn keep_on_device(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
+        self.inner.keep_on_device(outputs)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

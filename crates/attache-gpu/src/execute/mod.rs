@@ -13,6 +13,7 @@ mod session;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
@@ -24,7 +25,7 @@ use faulty::Faulty;
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
 use replay::Replay;
 pub use roofline::DevicePeaks;
-pub use session::{Session, SessionReport};
+pub use session::{Executable, Session, SessionReport};
 
 /// Maximum number of pending submissions of one recording through wgpu, or of one stream of a replayed
 /// recording.
@@ -41,19 +42,26 @@ pub trait Interface {
     /// Whether recordings can be timed ([`Runs::timed`]).
     fn has_timestamps(&self) -> bool;
 
-    /// Makes a recording of a plan: allocates its buffers, uploads its constants, creates its pipelines and
-    /// records its commands. Also returns what the recording cost.
+    /// Loads a plan: uploads those of its constants that the device does not have yet, and creates its pipelines.
+    /// Also returns what that cost.
     ///
     /// # Errors
     ///
-    /// Fails if the device is out of memory, is lost, does not support a buffer as large as one of the
-    /// plan's, or lacks timestamps that `runs` asks for.
-    fn record(
-        &self,
-        plan: &Plan,
-        weights: &dyn WeightSource,
-        runs: Runs,
-    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError>;
+    /// Fails if the device is out of memory or is lost, or if it does not support a constant as large as one of
+    /// the plan's.
+    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError>;
+}
+
+/// A plan on a device: its pipelines and constants. Any number of recordings can be made of it, which share them.
+pub trait LoadedPlan: Send + Sync {
+    /// Makes a recording: allocates memory for intermediate values, inputs and outputs, and records the commands
+    /// of a run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device is out of memory, is lost, does not support a buffer as large as one of the plan's, or
+    /// lacks timestamps that `runs` asks for.
+    fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError>;
 }
 
 /// A plan that is ready to run. Each slot ([`Runs::slots`]) has memory for the inputs and outputs of one run, so that
@@ -98,6 +106,9 @@ pub trait Recording: Send {
     ///
     /// Fails if the device fails or is lost.
     fn wait(&mut self, slot: usize) -> Result<(), GpuError>;
+
+    /// Returns an object with which any thread can wait for the slot's last run.
+    fn completion(&self, slot: usize) -> Arc<dyn Completion>;
 
     /// Returns the bytes of an output of the slot's last run, in the device's format, that have arrived on
     /// the host. Waits until these are at least `least` bytes, or the whole output, which padding may follow.
@@ -147,6 +158,25 @@ pub trait Recording: Send {
     fn times(&mut self) -> Result<Times, GpuError>;
 }
 
+/// The end of a run, for which any thread can wait.
+pub trait Completion: Send + Sync {
+    /// Waits until the run has ended, but at most this long. Returns whether it has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device fails or is lost.
+    fn wait(&self, timeout: Duration) -> Result<bool, GpuError>;
+}
+
+/// The completion of a run that has ended, or that was never started.
+pub(crate) struct Ended;
+
+impl Completion for Ended {
+    fn wait(&self, _: Duration) -> Result<bool, GpuError> {
+        Ok(true)
+    }
+}
+
 /// How the plan of a recording is going to be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
@@ -160,7 +190,7 @@ pub struct Runs {
 
 /// The time that recording a plan took, and the device memory of its constants.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RecordingCost {
+pub struct LoadCost {
     /// Milliseconds spent on making pipelines.
     pub compile_ms: f64,
     /// Milliseconds spent on packing and uploading constants, without those that overlapped with making pipelines.

@@ -5,6 +5,8 @@
 //! a shader that only copies memory or only computes. The shader is recorded and timed like the shaders of a
 //! network, and the fastest of several dispatches determines the peak.
 
+use std::sync::Arc;
+
 use super::{Runs, interface};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind};
@@ -77,7 +79,7 @@ impl Bench<'_> {
         let mut bytes = self.device.limits().max_binding_bytes.min(most);
         loop {
             let groups = bytes / (GROUP * UNITS * 16);
-            match self.fastest(&copying(self.space(), groups)) {
+            match self.fastest(&Arc::new(copying(self.space(), groups))) {
                 Ok(nanoseconds) => return Ok((2 * groups * GROUP * UNITS * 16) as f64 / nanoseconds * 1e9),
                 Err(error) if too_large(&error) && bytes > 1 << 20 => bytes /= 2,
                 Err(error) => return Err(error),
@@ -105,7 +107,7 @@ impl Bench<'_> {
     fn rate(&self, operations: usize, plan: impl Fn(u32) -> Plan) -> Result<f64, GpuError> {
         let (mut loops, most) = (8, 1 << 16);
         loop {
-            let nanoseconds = self.fastest(&plan(loops))?;
+            let nanoseconds = self.fastest(&Arc::new(plan(loops)))?;
             if nanoseconds >= LONG / 4.0 || loops >= most {
                 return Ok(operations as f64 * f64::from(loops) / nanoseconds * 1e9);
             }
@@ -115,9 +117,9 @@ impl Bench<'_> {
 
     /// Runs a plan twice and returns the nanoseconds of the fastest dispatch of the second run. The first run
     /// brings the device out of its idle state.
-    fn fastest(&self, plan: &Plan) -> Result<f64, GpuError> {
-        let (mut recording, _) =
-            interface(self.device, self.submission)?.record(plan, &Vec::new(), Runs { slots: 1, timed: true })?;
+    fn fastest(&self, plan: &Arc<Plan>) -> Result<f64, GpuError> {
+        let (loaded, _) = interface(self.device, self.submission)?.load(plan, &Vec::new())?;
+        let mut recording = loaded.record(Runs { slots: 1, timed: true })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;
         let spans = recording.times()?.spans;

@@ -1,11 +1,13 @@
-//! A session: a program planned, recorded and ready to run on a device.
+//! An executable: a program that is planned and loaded on a device. A session: a recording of an executable, which
+//! runs it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use attache_base::copy;
 use attache_gpu_ir::Program;
 
-use super::{Interface, Recording, RecordingCost, Runs, SharedValue, Times, interface};
+use super::{Completion, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{DispatchCost, Plan, PlanReport};
@@ -13,13 +15,20 @@ use crate::plan::{DispatchCost, Plan, PlanReport};
 /// Maximum number of slots of a session. Each slot has its own memory for inputs and outputs.
 const MAX_SLOTS: usize = 64;
 
-/// A program that is ready to run on a device. Methods without a slot use slot 0.
-pub struct Session {
-    plan: Plan,
+/// A program that is planned and loaded on a device: its pipelines and constants are there. Sessions run it, each
+/// with its own memory for inputs, outputs and intermediate values.
+pub struct Executable {
+    plan: Arc<Plan>,
     report: PlanReport,
+    loaded: Box<dyn LoadedPlan>,
+    cost: LoadCost,
+}
+
+/// A recording of an executable, ready to run. Methods without a slot use slot 0.
+pub struct Session {
+    executable: Arc<Executable>,
     slots: usize,
     recording: Box<dyn Recording>,
-    cost: RecordingCost,
     ran: bool,
 }
 
@@ -43,6 +52,82 @@ pub struct SessionReport {
     pub compile_ms: f64,
     /// Milliseconds spent on packing and uploading constants, without those that overlapped with making pipelines.
     pub upload_ms: f64,
+}
+
+impl Executable {
+    /// Plans a program and loads the plan on a device.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device does not support the submission method or a kernel of the program, or is out of memory or
+    /// lost.
+    pub fn new(
+        device: &Device,
+        program: Program,
+        precision: Precision,
+        submission: Submission,
+    ) -> Result<Self, GpuError> {
+        Self::on(&*interface(device, submission)?, program, precision)
+    }
+
+    /// Plans a program and loads the plan through an interface to a device.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device does not support a kernel of the program, or is out of memory or lost.
+    pub fn on(interface: &dyn Interface, program: Program, precision: Precision) -> Result<Self, GpuError> {
+        let mut report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
+        let plan = report.plan()?;
+        // Debug builds load the plan as it is after serialization, so that every test shows that a stored plan
+        // lacks nothing that recordings need.
+        let plan = Arc::new(if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan });
+        let (loaded, cost) = interface.load(&plan, &report)?;
+        report.release_constants();
+        Ok(Self { plan, report, loaded, cost })
+    }
+
+    /// Makes a session, with the slots and timestamps that `runs` asks for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device lacks timestamps that `runs` asks for, or is out of memory or lost; also if there are
+    /// more than 64 slots.
+    pub fn session(self: &Arc<Self>, runs: Runs) -> Result<Session, GpuError> {
+        if runs.slots > MAX_SLOTS {
+            return Err(refused(format!("{} slots are more than the {MAX_SLOTS} that there may be", runs.slots)));
+        }
+        let recording = self.loaded.record(runs)?;
+        Ok(Session { executable: self.clone(), slots: runs.slots, recording, ran: false })
+    }
+
+    /// Returns the plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the report on the plan. The host memory of its constants has been freed.
+    pub fn plan_report(&self) -> &PlanReport {
+        &self.report
+    }
+
+    /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
+    pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
+        DispatchCost::of(&self.report)
+    }
+
+    /// Returns the time that loading took, the kernel variants, and the memory of a run.
+    pub fn report(&self) -> SessionReport {
+        SessionReport {
+            dispatches: self.plan.dispatches.len(),
+            variants: self.report.variants(),
+            alternatives: self.report.alternatives.clone(),
+            arena_bytes: self.report.arena_bytes(),
+            arena_lower_bound_bytes: self.report.layout.lower_bound,
+            weights_bytes: self.cost.weights_bytes,
+            compile_ms: self.cost.compile_ms,
+            upload_ms: self.cost.upload_ms,
+        }
+    }
 }
 
 impl Session {
@@ -92,35 +177,29 @@ impl Session {
         Self::on(&*interface(device, submission)?, program, precision, Runs { slots: slots.max(1), timed: false })
     }
 
-    /// Plans a program and records the plan through an interface to a device, with the slots and timestamps
-    /// that `runs` asks for.
+    /// Plans a program and loads and records the plan through an interface to a device, with the slots and
+    /// timestamps that `runs` asks for.
     ///
     /// # Errors
     ///
-    /// Fails if the device does not support a kernel of the program, lacks timestamps that `runs` asks for, or is out
-    /// of memory or lost; also if there are more than 64 slots.
+    /// As [`Executable::on`] and [`Executable::session`].
     pub fn on(interface: &dyn Interface, program: Program, precision: Precision, runs: Runs) -> Result<Self, GpuError> {
-        if runs.slots > MAX_SLOTS {
-            return Err(refused(format!("{} slots are more than the {MAX_SLOTS} that there may be", runs.slots)));
-        }
-        let mut report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
-        let plan = report.plan()?;
-        // Debug builds record the plan as it is after serialization, so that every test shows that a stored
-        // plan lacks nothing that recordings need.
-        let plan = if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan };
-        let (recording, cost) = interface.record(&plan, &report, runs)?;
-        report.release_constants();
-        Ok(Self { plan, report, slots: runs.slots, recording, cost, ran: false })
+        Arc::new(Executable::on(interface, program, precision)?).session(runs)
+    }
+
+    /// Returns the executable that the session runs.
+    pub fn executable(&self) -> &Arc<Executable> {
+        &self.executable
     }
 
     /// Returns the recorded plan.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.executable.plan()
     }
 
     /// Returns the report on the recorded plan. The host memory of its constants has been freed.
     pub fn plan_report(&self) -> &PlanReport {
-        &self.report
+        self.executable.plan_report()
     }
 
     /// Sets an input of slot 0. `bytes` are in the device's format: little-endian f32 or 32-bit integers, or
@@ -221,6 +300,16 @@ impl Session {
         self.recording.wait(slot)
     }
 
+    /// Returns an object with which any thread can wait for the slot's last run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such slot.
+    pub fn completion(&self, slot: usize) -> Result<Arc<dyn Completion>, GpuError> {
+        self.check_slot(slot)?;
+        Ok(self.recording.completion(slot))
+    }
+
     /// Returns the bytes of an output of the slot's last run that have arrived on the host. Waits until these
     /// are at least `least` bytes, or the whole output, which padding may follow. `None` unless the run was
     /// waited for.
@@ -236,14 +325,14 @@ impl Session {
 
     /// Returns the bytes of an input in the device's format. Fails if there is no such input.
     fn input_size(&self, input: usize) -> Result<usize, GpuError> {
-        let size = self.plan.inputs.get(input).copied();
-        size.ok_or_else(|| missing("input", input, self.plan.inputs.len()))
+        let size = self.plan().inputs.get(input).copied();
+        size.ok_or_else(|| missing("input", input, self.plan().inputs.len()))
     }
 
     /// Returns the bytes of an output in the device's format. Fails if there is no such output.
     fn output_size(&self, output: usize) -> Result<usize, GpuError> {
-        let size = self.plan.outputs.get(output).map(|range| range.size);
-        size.ok_or_else(|| missing("output", output, self.plan.outputs.len()))
+        let size = self.plan().outputs.get(output).map(|range| range.size);
+        size.ok_or_else(|| missing("output", output, self.plan().outputs.len()))
     }
 
     fn check_slot(&self, slot: usize) -> Result<(), GpuError> {
@@ -302,21 +391,12 @@ impl Session {
 
     /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
     pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
-        DispatchCost::of(&self.report)
+        self.executable.dispatch_costs()
     }
 
-    /// Returns the time that preparing the session took, its kernel variants, and its memory.
+    /// Returns the time that loading the plan took, its kernel variants, and the memory of a run.
     pub fn report(&self) -> SessionReport {
-        SessionReport {
-            dispatches: self.plan.dispatches.len(),
-            variants: self.report.variants(),
-            alternatives: self.report.alternatives.clone(),
-            arena_bytes: self.report.arena_bytes(),
-            arena_lower_bound_bytes: self.report.layout.lower_bound,
-            weights_bytes: self.cost.weights_bytes,
-            compile_ms: self.cost.compile_ms,
-            upload_ms: self.cost.upload_ms,
-        }
+        self.executable.report()
     }
 }
 

@@ -152,6 +152,12 @@ impl Plan {
         self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
     }
 
+    /// Returns the index of the weight at an offset of the block of weights. Ranges of bindings and outputs start
+    /// where a weight starts.
+    pub(crate) fn weight_at(&self, offset: usize) -> usize {
+        self.weights.partition_point(|weight| weight.offset < offset)
+    }
+
     /// Returns, for each dispatch, the source of its shader and the number of buffers that it binds after its
     /// parameters.
     pub(crate) fn sources(&self) -> Vec<(&str, usize)> {

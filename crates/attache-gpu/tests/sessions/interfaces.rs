@@ -1,11 +1,12 @@
 //! Tests of the traits `Interface` and `Recording`, which separate plans from the ways to run them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use attache_base::Shape;
 use attache_gpu::{
-    Backend, Device, DeviceLimits, DeviceOptions, GpuError, Interface, Plan, PlanReport, Precision, Recording,
-    RecordingCost, Runs, Session, Submission, WeightSource, interface,
+    Backend, Device, DeviceLimits, DeviceOptions, GpuError, Interface, LoadCost, LoadedPlan, Plan, PlanReport,
+    Precision, Runs, Session, Submission, WeightSource, interface,
 };
 use attache_gpu_ir::{Primitive, Program, Scalar};
 
@@ -40,8 +41,9 @@ fn unread_runs_have_no_outputs() {
         assert!(interface.has_timestamps());
         let report = PlanReport::new(program(), Precision::F32, interface.limits(), interface.keeps_apart());
         let report = report.unwrap();
-        let plan = report.plan().unwrap();
-        let (mut recording, _) = interface.record(&plan, &report, Runs { slots: 2, timed: true }).unwrap();
+        let plan = Arc::new(report.plan().unwrap());
+        let (loaded, _) = interface.load(&plan, &report).unwrap();
+        let mut recording = loaded.record(Runs { slots: 2, timed: true }).unwrap();
         for (slot, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
             recording.write(slot, 0, &bytes([value; 4])).unwrap();
             recording.submit(slot, false).unwrap();
@@ -59,10 +61,10 @@ fn unread_runs_have_no_outputs() {
 }
 
 /// An interface that this test implements: it passes everything to another interface and counts the
-/// recordings.
+/// plans that it loads.
 struct Counting {
     inner: Box<dyn Interface>,
-    recordings: AtomicUsize,
+    loads: AtomicUsize,
 }
 
 impl Interface for Counting {
@@ -78,14 +80,9 @@ impl Interface for Counting {
         false
     }
 
-    fn record(
-        &self,
-        plan: &Plan,
-        weights: &dyn WeightSource,
-        runs: Runs,
-    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
-        self.recordings.fetch_add(1, Ordering::Relaxed);
-        self.inner.record(plan, weights, runs)
+    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        self.inner.load(plan, weights)
     }
 }
 
@@ -94,12 +91,12 @@ impl Interface for Counting {
 fn sessions_run_on_any_interface() {
     let _alone = validation::alone();
     let inner = interface(&device(), Submission::Encoder).unwrap();
-    let counting = Counting { inner, recordings: AtomicUsize::new(0) };
+    let counting = Counting { inner, loads: AtomicUsize::new(0) };
     let mut session = Session::on(&counting, program(), Precision::F32, Runs { slots: 1, timed: false }).unwrap();
     let mut sums = [0; 16];
     session.write(0, &bytes([1.0, 2.0, 3.0, 4.0])).unwrap();
     session.submit().unwrap();
     session.read(&mut [&mut sums]).unwrap();
-    assert_eq!((sums.to_vec(), counting.recordings.into_inner()), (bytes([1.0, 3.0, 6.0, 10.0]), 1));
+    assert_eq!((sums.to_vec(), counting.loads.into_inner()), (bytes([1.0, 3.0, 6.0, 10.0]), 1));
     validation::assert_silent();
 }

@@ -23,6 +23,12 @@ pub struct PackedIntegerFilter {
 }
 
 impl PackedIntegerFilter {
+    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the elements of
+    /// a segment.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        vec![DirectConvolution::new(convolution).segment().1]
+    }
+
     /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias, for inputs with zero
     /// point `input`.
     ///
@@ -101,6 +107,16 @@ pub struct PackedIntegerTransposeFilter {
 }
 
 impl PackedIntegerTransposeFilter {
+    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the taps of
+    /// each phase, and the elements of its segments.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        let parameters = |phase: &Phase| {
+            let lengths = [phase.taps.len(), phase.direct.segment().1];
+            lengths.into_iter().chain(phase.taps.iter().copied()).collect::<Vec<_>>()
+        };
+        Phase::all(convolution).0.iter().flat_map(parameters).collect()
+    }
+
     /// Packs a filter `[output channels, height, width, input channels]` and its bias, for inputs with zero
     /// point `input`. Groups and dilations must be 1.
     ///

@@ -25,6 +25,11 @@ pub struct PackedIntegerDepthwise {
 }
 
 impl PackedIntegerDepthwise {
+    /// Returns no numbers: the packed form depends on filter, bias and zero point alone.
+    pub fn parameters(_: &Convolution) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
     /// channel `c × multiplier + m` reads input channel `c`.
     ///

@@ -114,11 +114,16 @@ impl Declaration<'_> {
         OpError::invalid("the file gives it no options; convert the model again")
     }
 
+    /// Returns the bytes of a custom operator's options, which are usually a FlexBuffer map; empty where there are
+    /// no options.
+    pub fn custom_options(&self) -> &[u8] {
+        self.operator.custom_options.as_deref().unwrap_or(&[])
+    }
+
     /// Returns a custom operator's options as little-endian 32-bit integers, none where there are no options.
     /// Up to three bytes after the last whole word are ignored.
     pub fn custom_words(&self) -> Vec<i32> {
-        let bytes = self.operator.custom_options.as_deref().unwrap_or(&[]);
-        bytes.chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+        self.custom_options().chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
     }
 }
 

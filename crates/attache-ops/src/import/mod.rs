@@ -12,6 +12,7 @@ use attache_model::{Model, Operator, QuantizationDetails, Subgraph, Tensor};
 use self::variables::held;
 use crate::definition::{Declaration, Definition};
 use crate::operators::definitions;
+use crate::resolver::OpResolver;
 use crate::subgraphs::{Callees, Held, Shapes};
 
 /// Error for one invalid operator of a file.
@@ -28,7 +29,8 @@ pub struct ImportError {
     pub error: OpError,
 }
 
-/// Imports a subgraph as a graph. Also returns one error for each invalid operator.
+/// Imports a subgraph as a graph, with the operators that `resolver` registers. Also returns one error for each invalid
+/// operator.
 ///
 /// An entry of `input_shapes` that is `Some` replaces the shape that the file states for the input at that
 /// position. An operator whose kind, version or options are not implemented becomes a placeholder node with
@@ -37,8 +39,13 @@ pub struct ImportError {
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
-pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
-    import_within(&Callees::new(model, Held::new(), infer), subgraph, shapes_of(model, subgraph, input_shapes))
+pub fn import(
+    model: &Model,
+    subgraph: usize,
+    input_shapes: &[Option<Shape>],
+    resolver: &OpResolver,
+) -> (Graph, Vec<ImportError>) {
+    import_within(&Callees::new(model, Held::new(), infer, resolver), subgraph, shapes_of(model, subgraph, input_shapes))
 }
 
 /// Like [`import`], for the subgraph that an interpreter runs while no resource variable has a value yet. The
@@ -48,10 +55,15 @@ pub fn import(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) ->
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
-pub fn import_first(model: &Model, subgraph: usize, input_shapes: &[Option<Shape>]) -> (Graph, Vec<ImportError>) {
+pub fn import_first(
+    model: &Model,
+    subgraph: usize,
+    input_shapes: &[Option<Shape>],
+    resolver: &OpResolver,
+) -> (Graph, Vec<ImportError>) {
     let inputs = shapes_of(model, subgraph, input_shapes);
-    let held = held(model, (subgraph, &inputs));
-    import_within(&Callees::new(model, held, infer), subgraph, inputs)
+    let held = held(model, (subgraph, &inputs), resolver);
+    import_within(&Callees::new(model, held, infer, resolver), subgraph, inputs)
 }
 
 /// Infers the output shapes of a called subgraph from its input shapes; `None` where one of its operators is
@@ -157,6 +169,13 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
             return Err(OpError::unsupported(format!("tensor \"{}\" has {kind} quantization", tensor.name)));
         }
     }
+    let options = model.operator_view(subgraph, index);
+    let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
+    let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
+    let declaration = Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees };
+    if let Some(registered) = callees.resolver().op(&declaration) {
+        return registered;
+    }
     let code = &operator.code;
     let definition: &Definition = definitions()
         .find(|definition| definition.is(code))
@@ -166,10 +185,7 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
         let reason = format!("version {} is not implemented (versions {low} to {high} are)", code.version);
         return Err(OpError::unsupported(reason));
     }
-    let options = model.operator_view(subgraph, index);
-    let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
-    let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
-    definition.op(&Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees })
+    definition.op(&declaration)
 }
 
 /// Infers the outputs and checks that they agree with the file in number and type, that their element counts

@@ -14,6 +14,7 @@ use attache_graph::VariableUse;
 use attache_model::Model;
 
 use super::{import_within, infer};
+use crate::resolver::OpResolver;
 use crate::subgraphs::{Callees, Held};
 
 /// The shapes of all values assigned to each variable, by container and name; `None` where a shape is not
@@ -26,16 +27,16 @@ const MOST_ROUNDS: usize = 4;
 
 /// Infers the shapes that resource variables have at every read. `fixed` is the index of the subgraph that
 /// runs and the shapes that its inputs have at every run; the input shapes of other subgraphs are unknown.
-pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>])) -> Held {
+pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>]), resolver: &OpResolver) -> Held {
     let mut tensors = model.subgraphs().iter().flat_map(|subgraph| &subgraph.tensors);
     if !tensors.any(|tensor| tensor.data_type == DataType::Resource) {
         return Held::default();
     }
-    let Some(assigned) = assigned(model, fixed, &Held::default()) else { return Held::default() };
+    let Some(assigned) = assigned(model, fixed, &Held::default(), resolver) else { return Held::default() };
     let mut assumed: Held =
         assigned.into_iter().filter_map(|(name, shapes)| Some((name, common(shapes.iter().flatten())?))).collect();
     for _ in 0..MOST_ROUNDS {
-        let Some(assigned) = self::assigned(model, fixed, &assumed) else { break };
+        let Some(assigned) = self::assigned(model, fixed, &assumed, resolver) else { break };
         let before = assumed.len();
         assumed.retain(|name, shape| assigned[name].iter().all(|made| made.as_ref() == Some(shape)));
         if assumed.len() == before {
@@ -53,8 +54,13 @@ fn common<'a>(mut shapes: impl Iterator<Item = &'a Shape>) -> Option<Shape> {
 
 /// Collects the shapes of all values assigned to variables in the model, where every read of a variable has
 /// the shape in `assumed`. Returns `None` where a node assigns to a variable whose name cannot be determined.
-fn assigned(model: &Model, fixed: (usize, &[Option<Shape>]), assumed: &Held) -> Option<Assigned> {
-    let callees = Callees::new(model, assumed.clone(), infer);
+fn assigned(
+    model: &Model,
+    fixed: (usize, &[Option<Shape>]),
+    assumed: &Held,
+    resolver: &OpResolver,
+) -> Option<Assigned> {
+    let callees = Callees::new(model, assumed.clone(), infer, resolver);
     let mut assigned = Assigned::new();
     for (index, subgraph) in model.subgraphs().iter().enumerate() {
         let inputs = if index == fixed.0 { fixed.1.to_vec() } else { vec![None; subgraph.inputs.len()] };

@@ -123,7 +123,7 @@ impl BatchMatMul {
     /// Calls `multiply` for each product with its block of the output, its range of rows of the left
     /// matrices, and its right matrix, which `pack` packs from its index. Right matrices that are constant
     /// and all packed at once are cached.
-    fn multiply_each<T, P: Any + Send>(
+    fn multiply_each<T, P: Any + Send + Sync>(
         &self,
         (product, right): (&BatchedProduct, TensorRef<'_>),
         cache: &mut Cache,

@@ -281,14 +281,25 @@ pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64
 
 /// Calls `work` with the result of `make`, which is cached from run to run where all of `weights` are
 /// constant.
-pub(crate) fn with_kept<P: Any + Send>(
+pub(crate) fn with_kept<P: Any + Send + Sync>(
     cache: &mut Cache,
     weights: &[Option<TensorRef<'_>>],
     make: impl FnOnce() -> P,
     work: impl FnOnce(&P),
 ) {
+    with_kept_for(cache, weights, Vec::new, make, work);
+}
+
+/// Does the same as [`with_kept`], where `make` also depends on the numbers that `parameters` returns.
+fn with_kept_for<P: Any + Send + Sync>(
+    cache: &mut Cache,
+    weights: &[Option<TensorRef<'_>>],
+    parameters: impl FnOnce() -> Vec<usize>,
+    make: impl FnOnce() -> P,
+    work: impl FnOnce(&P),
+) {
     let is_constant = weights.iter().flatten().all(|tensor| tensor.is_constant);
-    if is_constant { work(cache.get_or_make(make)) } else { work(&make()) }
+    if is_constant { work(cache.get_or_make_for(parameters, make)) } else { work(&make()) }
 }
 
 /// Rows of floats quantized to signed bytes at run time.
@@ -320,7 +331,10 @@ impl Quantized {
 }
 
 /// Packed weights of integer convolutions: ordinary, depthwise or transposed ones.
-pub(crate) trait Packed: Any + Send {
+pub(crate) trait Packed: Any + Send + Sync {
+    /// Returns the numbers, besides filter, bias and zero point, on which the packed form depends.
+    fn parameters(convolution: &Convolution) -> Vec<usize>;
+
     /// Packs filter and bias for an instruction set and for inputs with the zero point `input`.
     fn pack(isa: Isa, convolution: &Convolution, filter: Operand<'_>, bias: Option<&[i32]>, input: Zero) -> Self;
 
@@ -338,6 +352,10 @@ pub(crate) trait Packed: Any + Send {
 macro_rules! packed {
     ($($weights:ident by $kernel:ident),*) => {$(
         impl Packed for $weights {
+            fn parameters(convolution: &Convolution) -> Vec<usize> {
+                $weights::parameters(convolution)
+            }
+
             fn pack(
                 isa: Isa,
                 convolution: &Convolution,
@@ -387,7 +405,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     };
     let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;
-    with_kept(eval.cache, &[Some(filter), bias], make, |(packed, epilogue)| {
+    with_kept_for(eval.cache, &[Some(filter), bias], || P::parameters(convolution), make, |(packed, epilogue)| {
         packed.run(engine, convolution, operand, epilogue, output)
     });
     Ok(())
@@ -418,7 +436,7 @@ pub(crate) fn eval_dynamic<P: Packed>(
         let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
         P::pack(engine.isa, convolution, weights, bias, Zero::UNKNOWN)
     };
-    with_kept(eval.cache, &[Some(filter)], make, |packed| {
+    with_kept_for(eval.cache, &[Some(filter)], || P::parameters(convolution), make, |packed| {
         let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
         let mut epilogue = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
         for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {

@@ -98,8 +98,9 @@ impl TransposeConvolutionParameters {
         let [data, filter, bias] = operands;
         let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
         let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
-        weights.with_packed(
+        weights.with_packed_for(
             eval.cache,
+            || PackedTransposeFilter::parameters(convolution),
             |weights| PackedTransposeFilter::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| transpose_convolve(engine, convolution, input, packed, output),
         );
@@ -233,13 +234,25 @@ impl<'a> Weights<'a> {
 
     /// Packs the weights with `pack` and calls `work` with the result, which is cached from run to run where
     /// filter and bias are constant.
-    pub(crate) fn with_packed<P: Any + Send>(
+    pub(crate) fn with_packed<P: Any + Send + Sync>(
         &self,
         cache: &mut Cache,
         pack: impl FnOnce(&Self) -> P,
         work: impl FnOnce(&P),
     ) {
-        if self.is_constant { work(cache.get_or_make(|| pack(self))) } else { work(&pack(self)) }
+        self.with_packed_for(cache, Vec::new, pack, work);
+    }
+
+    /// Does the same as [`Weights::with_packed`], where `pack` also depends on the numbers that `parameters`
+    /// returns.
+    pub(crate) fn with_packed_for<P: Any + Send + Sync>(
+        &self,
+        cache: &mut Cache,
+        parameters: impl FnOnce() -> Vec<usize>,
+        pack: impl FnOnce(&Self) -> P,
+        work: impl FnOnce(&P),
+    ) {
+        if self.is_constant { work(cache.get_or_make_for(parameters, || pack(self))) } else { work(&pack(self)) }
     }
 }
 

@@ -8,12 +8,16 @@ use std::any::Any;
 use std::cell::OnceCell;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use attache_graph::{TensorMut, TensorRef};
 
-use super::{Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport};
-use crate::KernelProfile;
+use super::{
+    Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
+    PreparedPartition,
+};
+use crate::{Error, KernelProfile};
 
 /// Maximum number of slots of a kernel's queue that are used. Kernels may report more.
 const MAX_SLOTS: usize = 64;
@@ -78,35 +82,77 @@ impl Drop for Delegates {
     }
 }
 
+/// A partition that a delegate has prepared. Its methods catch panics.
+pub(crate) struct Prepared {
+    delegate: String,
+    /// The partition; `None` only while it is dropped.
+    inner: Option<Box<dyn PreparedPartition>>,
+    report: KernelReport,
+    /// The first kernel, until it is taken. It is made when the partition is prepared, so that a delegate that
+    /// cannot make one fails then.
+    first: Mutex<Option<Kernel>>,
+}
+
+impl Prepared {
+    /// Calls `prepare` to prepare a partition, makes its first kernel, and stores its report.
+    pub(crate) fn new(
+        delegate: &str,
+        prepare: impl FnOnce() -> Result<Box<dyn PreparedPartition>, DelegateError>,
+    ) -> Result<Self, DelegateError> {
+        let inner = guarded(delegate, "prepare", prepare)??;
+        let (delegate, report) = (delegate.to_owned(), KernelReport::default());
+        let mut prepared = Self { delegate, inner: Some(inner), report, first: Mutex::default() };
+        let first = prepared.another()?;
+        if let Some(inner) = &prepared.inner {
+            prepared.report = guarded(&prepared.delegate, "report", || inner.report())?;
+        }
+        prepared.first = Mutex::new(Some(first));
+        Ok(prepared)
+    }
+
+    /// Returns the statistics, which were read when the partition was prepared.
+    pub(crate) fn report(&self) -> &KernelReport {
+        &self.report
+    }
+
+    /// Returns a kernel for one interpreter: the first one if it was not taken yet, otherwise a new one.
+    pub(crate) fn kernel(&self) -> Result<Kernel, DelegateError> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.map_or_else(|| self.another(), Ok)
+    }
+
+    fn another(&self) -> Result<Kernel, DelegateError> {
+        let Some(inner) = &self.inner else { return Err(DelegateError::new("its partition is gone")) };
+        let kernel = guarded(&self.delegate, "kernel", || inner.kernel())??;
+        Kernel::new(&self.delegate, kernel)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            discard(&self.delegate, inner);
+        }
+    }
+}
+
 /// A kernel of a delegate. Its methods catch panics, and return an error after the kernel has panicked once.
 pub(crate) struct Kernel {
     delegate: String,
     /// The kernel; `None` only while it is dropped.
     inner: Option<Box<dyn DelegateKernel>>,
-    report: KernelReport,
     slots: usize,
     /// The message of the panic, if a method of the kernel panicked.
     panicked: OnceCell<String>,
 }
 
 impl Kernel {
-    /// Calls `prepare` to create a kernel, and stores the kernel's report and number of slots, which do not
-    /// change.
-    pub(crate) fn prepare(
-        delegate: &str,
-        prepare: impl FnOnce() -> Result<Box<dyn DelegateKernel>, DelegateError>,
-    ) -> Result<Self, DelegateError> {
-        let inner = guarded(delegate, "prepare", prepare)??;
-        let (delegate, report) = (delegate.to_owned(), KernelReport::default());
-        let mut kernel = Self { delegate, inner: Some(inner), report, slots: 0, panicked: OnceCell::new() };
-        kernel.report = kernel.call("report", |inner| Ok(inner.report()))?;
+    /// Wraps a kernel and stores its number of slots, which does not change.
+    fn new(delegate: &str, inner: Box<dyn DelegateKernel>) -> Result<Self, DelegateError> {
+        let mut kernel =
+            Self { delegate: delegate.to_owned(), inner: Some(inner), slots: 0, panicked: OnceCell::new() };
         kernel.slots = kernel.call("slots", |inner| Ok(inner.queue().map_or(0, DelegateQueue::slots)))?.min(MAX_SLOTS);
         Ok(kernel)
-    }
-
-    /// Returns the kernel's statistics, which were read when it was prepared.
-    pub(crate) fn report(&self) -> &KernelReport {
-        &self.report
     }
 
     /// Returns the number of runs that can be in progress at the same time; 0 if the kernel has no queue.
@@ -216,6 +262,12 @@ impl Kernel {
         self.queue_mut("wait", |queue| queue.wait(slot))
     }
 
+    /// Calls [`DelegateQueue::completion`]. A panic is returned as an error.
+    pub(crate) fn completion(&self, slot: usize) -> Result<RunEnd, DelegateError> {
+        let inner = Some(self.queue("completion", |queue| Ok(queue.completion(slot)))?);
+        Ok(RunEnd { delegate: self.delegate.clone(), inner })
+    }
+
     /// Calls [`DelegateQueue::output`]. A panic is returned as an error.
     pub(crate) fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
         self.queue("output", |queue| queue.output(slot, output, least))
@@ -224,6 +276,30 @@ impl Kernel {
     /// Calls [`DelegateQueue::read`]. A panic is returned as an error.
     pub(crate) fn read(&self, slot: usize, output: usize, into: &mut [u8]) -> Result<bool, DelegateError> {
         self.queue("read", |queue| queue.read(slot, output, into))
+    }
+}
+
+/// The end of a run on a delegate, for which any thread can wait.
+pub(crate) struct RunEnd {
+    delegate: String,
+    /// The delegate's object; `None` only while it is dropped.
+    inner: Option<Arc<dyn Completion>>,
+}
+
+impl RunEnd {
+    /// Calls [`Completion::wait`]. A panic is returned as an error.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+        let Some(inner) = &self.inner else { return Ok(true) };
+        let waited = guarded(&self.delegate, "completion", || inner.wait(timeout));
+        waited.and_then(|waited| waited).map_err(|error| Error::delegate(&self.delegate, &error))
+    }
+}
+
+impl Drop for RunEnd {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            discard(&self.delegate, inner);
+        }
     }
 }
 

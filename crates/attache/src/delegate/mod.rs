@@ -10,9 +10,12 @@ pub(crate) mod guard;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use attache_base::copy;
-use attache_graph::{Graph, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
+use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
+use attache_model::{Model, Operator};
 
 use self::guard::discard;
 use crate::KernelProfile;
@@ -34,16 +37,57 @@ pub trait Delegate: Send + Sync {
     /// # Errors
     ///
     /// The reason why the delegate does not support the node.
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported>;
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported>;
 
-    /// Prepares the kernel that runs a partition.
+    /// Prepares a partition, once for all interpreters of a compiled model.
     ///
     /// # Errors
     ///
     /// If the delegate cannot prepare the partition. The delegate is then not used at all. An error of kind
     /// [`DelegateErrorKind::OutOfMemory`] or [`DelegateErrorKind::DeviceLost`] also makes the build of the interpreter
     /// fail, unless [`InterpreterBuilder::cpu_fallback`](crate::InterpreterBuilder::cpu_fallback) is set.
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError>;
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError>;
+}
+
+/// A node that a delegate is asked about: the node of the graph, and the operator of the model file that it was made
+/// from.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeContext<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The index of the node's subgraph.
+    pub subgraph: usize,
+    /// The graph that contains the node.
+    pub graph: &'a Graph,
+    /// The node.
+    pub id: NodeId,
+}
+
+impl<'a> NodeContext<'a> {
+    /// Returns the node: its operator, inputs and outputs.
+    pub fn node(&self) -> &'a Node {
+        self.graph.node(self.id)
+    }
+
+    /// Returns the operator of the model file that the node was made from, with its code, version and options;
+    /// the first one if there are several, `None` if there is none.
+    pub fn operator(&self) -> Option<&'a Operator> {
+        let origin = *self.node().origins.first()?;
+        self.model.subgraphs().get(self.subgraph)?.operators.get(origin)
+    }
+
+    /// Returns the facts known about an input: type, shape, quantization parameters, and the value of a constant.
+    /// `None` if the input is left out or does not exist.
+    pub fn input(&self, index: usize) -> Option<&'a Fact> {
+        let id = self.node().inputs.get(index).copied().flatten()?;
+        Some(self.graph.fact(id))
+    }
+
+    /// Returns the facts known about an output; `None` if it does not exist.
+    pub fn output(&self, index: usize) -> Option<&'a Fact> {
+        let id = *self.node().outputs.get(index)?;
+        Some(self.graph.fact(id))
+    }
 }
 
 /// Data that a delegate attaches to a node it claims and receives back in [`Delegate::prepare`].
@@ -107,6 +151,10 @@ impl Default for Partitioning {
 /// A partition: nodes that run together on a delegate.
 #[derive(Debug)]
 pub struct Partition<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The index of the subgraph.
+    pub subgraph: usize,
     /// The graph that contains the nodes.
     pub graph: &'a Graph,
     /// The nodes in execution order, each with the claim that the delegate returned for it.
@@ -117,7 +165,41 @@ pub struct Partition<'a> {
     pub outputs: Vec<TensorId>,
 }
 
-/// A prepared partition, which runs on the accelerator.
+impl<'a> Partition<'a> {
+    /// Returns the nodes in execution order, with the operators that they were made from.
+    pub fn contexts(&self) -> impl Iterator<Item = NodeContext<'a>> {
+        let (model, subgraph, graph) = (self.model, self.subgraph, self.graph);
+        self.nodes.iter().map(move |(id, _)| NodeContext { model, subgraph, graph, id: *id })
+    }
+}
+
+/// A partition that a delegate has prepared: what all interpreters of a compiled model have in common, such as weights on
+/// the device and pipelines.
+pub trait PreparedPartition: Send + Sync {
+    /// Makes a kernel, which runs the partition for one interpreter with memory of its own.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel cannot be made, for example because the device is out of memory.
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError>;
+
+    /// Returns statistics about the prepared partition.
+    fn report(&self) -> KernelReport {
+        KernelReport::default()
+    }
+}
+
+/// The end of a run, for which any thread can wait.
+pub trait Completion: Send + Sync {
+    /// Waits until the run has ended, but at most this long. Returns whether it has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the run failed.
+    fn wait(&self, timeout: Duration) -> Result<bool, DelegateError>;
+}
+
+/// A prepared partition in one interpreter, which runs on the accelerator.
 pub trait DelegateKernel: Send {
     /// Runs the partition and returns when the outputs are written. Tensors are in the order of [`Partition::inputs`]
     /// and [`Partition::outputs`].
@@ -171,11 +253,6 @@ pub trait DelegateKernel: Send {
     /// Declares that the outputs with these indices are read only by kernels to which they were shared on the
     /// device. [`DelegateKernel::invoke`] then need not write them to the host.
     fn keep_on_device(&mut self, _outputs: &[usize]) {}
-
-    /// Returns statistics about the prepared kernel.
-    fn report(&self) -> KernelReport {
-        KernelReport::default()
-    }
 
     /// Returns the timing of the last run; empty if it was not measured.
     ///
@@ -237,6 +314,9 @@ pub trait DelegateQueue {
     /// If the run failed.
     fn wait(&mut self, slot: usize) -> Result<(), DelegateError>;
 
+    /// Returns an object with which any thread can wait for the last run of the slot.
+    fn completion(&self, slot: usize) -> Arc<dyn Completion>;
+
     /// Returns the bytes of an output of the slot's last run, from the first byte to the last one that has
     /// arrived on the host, but at least `least` bytes. `output` is its index in [`Partition::outputs`]. If
     /// the host can see the memory that the device wrote, the slice refers to it. `None` unless the run was
@@ -295,11 +375,14 @@ pub struct KernelReport {
 /// A delegate's failure to prepare or to run a partition.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
+#[non_exhaustive]
 pub struct DelegateError {
     /// The category of the failure.
     pub kind: DelegateErrorKind,
     /// What went wrong, and the remedy if it is known.
     pub reason: String,
+    /// The error that caused this one, if there is one.
+    pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// The category of a [`DelegateError`].
@@ -321,7 +404,12 @@ pub enum DelegateErrorKind {
 impl DelegateError {
     /// Creates an error of kind [`DelegateErrorKind::Failed`] with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { kind: DelegateErrorKind::default(), reason: reason.into() }
+        Self { kind: DelegateErrorKind::default(), reason: reason.into(), source: None }
+    }
+
+    /// Returns the error with this cause, which [`std::error::Error::source`] returns.
+    pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { source: Some(Arc::new(source)), ..self }
     }
 
     /// Returns the error with its kind replaced.

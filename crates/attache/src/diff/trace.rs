@@ -9,13 +9,13 @@ use std::sync::Arc;
 use attache_base::Shape;
 use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::Model;
+use attache_ops::OpResolver;
 
 use super::{Difference, Tolerance};
 use crate::partition::assign::{Assignment, PlacedStep, assign};
 use crate::runtime::executor::Executor;
-use crate::runtime::plan::plan;
 use crate::runtime::prepare::check_implemented;
-use crate::runtime::{Environment, Options, PrepareMode, import};
+use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, SharedWeights, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// The value of an input for [`Trace::new`].
@@ -90,7 +90,7 @@ impl Trace {
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
         limits.check_operators(subgraph, source.operators.len())?;
-        let mut graph = import(model, subgraph, &shapes, PrepareMode::First)?;
+        let mut graph = import(model, subgraph, &shapes, PrepareMode::First, &OpResolver::new())?;
         limits.check_graph(&graph, subgraph)?;
         attache_passes::run(&mut graph);
         limits.check_graph(&graph, subgraph)?;
@@ -125,7 +125,7 @@ impl Trace {
             let reasons: Vec<_> = reasons.iter().map(|(_, reason)| reason.as_str()).collect();
             if reasons.is_empty() { "there is no delegate".to_owned() } else { reasons.join("; ") }
         };
-        let assignment = assign(&graph, delegates);
+        let assignment = assign(&graph, (&self.model, self.subgraph), delegates);
         check_panics(&assignment)?;
         let is_taken = assignment.steps.iter().any(|step| matches!(step, PlacedStep::Partition(_)));
         let outcome = if is_taken {
@@ -331,15 +331,15 @@ fn run(
     options: &Options,
     inputs: &[&[u8]],
 ) -> Result<Executor, Error> {
-    let mut assignment = assign(&graph, &options.delegates);
+    let mut assignment = assign(&graph, (model, subgraph), &options.delegates);
     check_panics(&assignment)?;
     if let Some(failure) = assignment.failures.drain(..).flatten().next() {
         return Err(Error::new(ErrorKind::Device, failure.to_string()));
     }
     check_implemented(&graph, subgraph, &assignment)?;
-    let mut steps = assignment.steps;
-    let plan = plan(&graph, subgraph, &mut steps, &options.limits)?;
-    let mut executor = Executor::new(graph, subgraph, steps, &plan, options)?;
+    let weights = &mut SharedWeights::default();
+    let prepared = Prepared::new(graph, subgraph, assignment.steps, &options.limits, weights)?;
+    let mut executor = Executor::new(Arc::new(prepared), options)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // An input without memory is not read by any node.
         let Some(into) = executor.input_mut(index)? else { continue };
@@ -348,6 +348,8 @@ fn run(
         }
         into.copy_from_slice(bytes);
     }
-    executor.run(1, &mut Environment::new(model, subgraph, options))?;
+    let mut environment = Environment::new(Plans::new(model, options));
+    environment.set_running(subgraph);
+    executor.run(1, &mut environment)?;
     Ok(executor)
 }

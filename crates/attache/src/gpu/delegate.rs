@@ -7,11 +7,13 @@ use attache_gpu::{
 };
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
-use super::kernel::{GpuKernel, failure};
+use super::kernel::{GpuPartition, failure};
 use super::options::GpuDelegateOptions;
 use super::program::stitch;
 use crate::delegate::guard::guarded;
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Partition, Partitioning};
+use crate::{
+    Claim, Delegate, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning, PreparedPartition,
+};
 
 /// Size in bytes of a buffer binding that every device supports.
 const COMMON_BINDING_BYTES: u64 = 128 << 20;
@@ -198,16 +200,16 @@ impl Delegate for GpuDelegate {
         self.partitioning.clone()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        let lowered = lower(graph, node, self.quantized, self.device.adapter().max_binding_bytes)?;
-        Ok(Claim::new(super::fault::plant(graph.node(node), lowered)))
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        let lowered = lower(node.graph, node.id, self.quantized, self.device.adapter().max_binding_bytes)?;
+        Ok(Claim::new(super::fault::plant(node.node(), lowered)))
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         let stitched = stitch(partition)?;
         let prepared =
-            |stitched, submission| GpuKernel::new(&self.device, stitched, self.precision, submission, self.profiled);
-        let kernel = match self.submission {
+            |stitched, submission| GpuPartition::new(&self.device, stitched, self.precision, submission, self.profiled);
+        let partition = match self.submission {
             Some(submission) => prepared(stitched, submission),
             // A program that is too large for the few buffers of a replay may fit into the more numerous
             // buffers of the encoder.
@@ -219,6 +221,6 @@ impl Delegate for GpuDelegate {
             },
             None => prepared(stitched, Submission::Encoder),
         };
-        Ok(Box::new(kernel.map_err(|error| failure("Prepare", &error))?))
+        Ok(Box::new(partition.map_err(|error| failure("Prepare", &error))?))
     }
 }

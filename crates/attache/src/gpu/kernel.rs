@@ -1,10 +1,13 @@
-//! The kernel of the GPU delegate: a prepared partition that runs on the GPU.
+//! The prepared partitions of the GPU delegate, and the kernels that run them.
 
 use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use attache_base::{DataType, Stopwatch};
 use attache_gpu::{
-    Device, GpuError, GpuErrorKind, PlanReport, Precision, Session, SharedValue, StorageFormat, Submission,
+    Device, Executable, GpuError, GpuErrorKind, PlanReport, Precision, Runs, Session, SharedValue, StorageFormat,
+    Submission,
 };
 use attache_gpu_ir::{Scalar, ValueId};
 use attache_graph::{NodeId, TensorMut, TensorRef};
@@ -12,7 +15,8 @@ use attache_graph::{NodeId, TensorMut, TensorRef};
 use super::exchange;
 use super::program::Stitched;
 use crate::{
-    DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile, KernelReport,
+    Completion, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile,
+    KernelReport, PreparedPartition,
 };
 
 /// Number of runs that can be in progress at the same time if the partition is the whole graph and is not
@@ -20,6 +24,7 @@ use crate::{
 const SLOTS: usize = 3;
 
 /// An input or output of the partition: its type on the host and its format on the device.
+#[derive(Clone)]
 struct Port {
     data_type: DataType,
     scalar: Scalar,
@@ -52,7 +57,83 @@ impl Port {
     }
 }
 
-pub(super) struct GpuKernel {
+/// A partition that is prepared on a device.
+pub(super) struct GpuPartition {
+    executable: Arc<Executable>,
+    nodes: Vec<NodeId>,
+    runs: Runs,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    /// The first session, until a kernel takes it.
+    first: Mutex<Option<Session>>,
+}
+
+impl GpuPartition {
+    /// Prepares a partition and makes its first session, so that a lack of memory shows here.
+    pub(super) fn new(
+        device: &Device,
+        stitched: Stitched,
+        precision: Precision,
+        submission: Submission,
+        profiled: bool,
+    ) -> Result<Self, GpuError> {
+        let Stitched { program, nodes, inputs, outputs, is_whole } = stitched;
+        let runs = Runs { slots: if is_whole && !profiled { SLOTS } else { 1 }, timed: profiled };
+        let executable = Arc::new(Executable::new(device, program, precision, submission)?);
+        let first = Mutex::new(Some(executable.session(runs)?));
+        let plan = executable.plan_report();
+        let ports = |ids: &[ValueId], types: Vec<DataType>| -> Vec<Port> {
+            ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
+        };
+        let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
+        Ok(Self { executable, nodes, runs, inputs, outputs, first })
+    }
+}
+
+impl PreparedPartition for GpuPartition {
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let session = first.map_or_else(|| self.executable.session(self.runs), Ok);
+        let session = session.map_err(|error| failure("Prepare", &error))?;
+        let empty = |port: &Port| match port.host_bytes() {
+            Some(size) if !port.is_stored() => vec![0; size],
+            _ => Vec::new(),
+        };
+        Ok(Box::new(GpuKernel {
+            session,
+            nodes: self.nodes.clone(),
+            profiled: self.runs.timed,
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            taken: vec![false; self.inputs.len()],
+            kept: vec![false; self.outputs.len()],
+            converted: (0..self.runs.slots).map(|_| self.outputs.iter().map(empty).collect()).collect(),
+        }))
+    }
+
+    fn report(&self) -> KernelReport {
+        let report = self.executable.report();
+        let name = |origin: &usize| self.nodes[*origin].0.to_string();
+        let merged = self.executable.plan_report().merged().into_iter().map(|(origin, others)| {
+            let others: Vec<String> = others.iter().map(name).collect();
+            (self.nodes[origin], format!("one kernel with node {}", others.join(", ")))
+        });
+        KernelReport {
+            dispatches: report.dispatches,
+            variants: report.variants,
+            alternatives: report.alternatives,
+            arena_bytes: report.arena_bytes,
+            arena_lower_bound_bytes: report.arena_lower_bound_bytes,
+            weights_bytes: report.weights_bytes,
+            compile_ms: report.compile_ms,
+            upload_ms: report.upload_ms,
+            merged: merged.collect(),
+        }
+    }
+}
+
+/// The kernel of one interpreter.
+struct GpuKernel {
     session: Session,
     nodes: Vec<NodeId>,
     profiled: bool,
@@ -67,32 +148,12 @@ pub(super) struct GpuKernel {
     converted: Vec<Vec<Vec<u8>>>,
 }
 
-impl GpuKernel {
-    pub(super) fn new(
-        device: &Device,
-        stitched: Stitched,
-        precision: Precision,
-        submission: Submission,
-        profiled: bool,
-    ) -> Result<Self, GpuError> {
-        let Stitched { program, nodes, inputs, outputs, is_whole } = stitched;
-        let slots = if is_whole && !profiled { SLOTS } else { 1 };
-        let session = match profiled {
-            true => Session::timed(device, program, precision, submission)?,
-            false => Session::with_slots(device, program, precision, submission, slots)?,
-        };
-        let plan = session.plan_report();
-        let ports = |ids: &[ValueId], types: Vec<DataType>| -> Vec<Port> {
-            ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
-        };
-        let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
-        let empty = |port: &Port| match port.host_bytes() {
-            Some(size) if !port.is_stored() => vec![0; size],
-            _ => Vec::new(),
-        };
-        let converted = (0..slots).map(|_| outputs.iter().map(empty).collect()).collect();
-        let (taken, kept) = (vec![false; inputs.len()], vec![false; outputs.len()]);
-        Ok(Self { session, nodes, profiled, inputs, outputs, taken, kept, converted })
+/// The end of a run of a session.
+struct GpuCompletion(Arc<dyn attache_gpu::Completion>);
+
+impl Completion for GpuCompletion {
+    fn wait(&self, timeout: Duration) -> Result<bool, DelegateError> {
+        self.0.wait(timeout).map_err(failed)
     }
 }
 
@@ -142,6 +203,13 @@ impl DelegateQueue for GpuKernel {
         Ok(())
     }
 
+    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+        match self.session.completion(slot) {
+            Ok(end) => Arc::new(GpuCompletion(end)),
+            Err(error) => Arc::new(Failed(error.to_string())),
+        }
+    }
+
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
         let Some(port) = self.outputs.get(output) else { return Ok(None) };
         let words = self.session.output(slot, output, least.min(port.device_bytes())).map_err(failed)?;
@@ -149,6 +217,15 @@ impl DelegateQueue for GpuKernel {
             true => &words[..words.len().min(port.device_bytes())],
             false => &self.converted[slot][output],
         }))
+    }
+}
+
+/// The completion of a run that cannot be waited for.
+struct Failed(String);
+
+impl Completion for Failed {
+    fn wait(&self, _: Duration) -> Result<bool, DelegateError> {
+        Err(DelegateError::new(&self.0))
     }
 }
 
@@ -265,26 +342,6 @@ impl DelegateKernel for GpuKernel {
     fn keep_on_device(&mut self, outputs: &[usize]) {
         if self.session.keep_on_device(outputs).is_ok() {
             outputs.iter().for_each(|output| self.kept[*output] = true);
-        }
-    }
-
-    fn report(&self) -> KernelReport {
-        let report = self.session.report();
-        let name = |origin: &usize| self.nodes[*origin].0.to_string();
-        let merged = self.session.plan_report().merged().into_iter().map(|(origin, others)| {
-            let others: Vec<String> = others.iter().map(name).collect();
-            (self.nodes[origin], format!("one kernel with node {}", others.join(", ")))
-        });
-        KernelReport {
-            dispatches: report.dispatches,
-            variants: report.variants,
-            alternatives: report.alternatives,
-            arena_bytes: report.arena_bytes,
-            arena_lower_bound_bytes: report.arena_lower_bound_bytes,
-            weights_bytes: report.weights_bytes,
-            compile_ms: report.compile_ms,
-            upload_ms: report.upload_ms,
-            merged: merged.collect(),
         }
     }
 

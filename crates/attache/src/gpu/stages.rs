@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use attache_gpu::{Epilogue, GpuError, Kernel, PlanReport, interface};
 use attache_gpu_ir::{Primitive, Step, ValueId};
-use attache_graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
+use attache_graph::{TensorMut, TensorRef, Unsupported};
 use attache_model::Model;
 
 use super::delegate::GpuDelegate;
 use super::program::stitch;
-use crate::{Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Limits, Partition, Partitioning};
+use crate::{
+    Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Limits, NodeContext, Partition, Partitioning,
+    PreparedPartition,
+};
 
 /// A stage of the preparation of a partition, which [`stage`] prints as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub fn stage(
     let printer = Arc::new(Printer { delegate: delegate.clone(), stage, text: Mutex::default() });
     let delegate: Arc<dyn Delegate> = printer.clone();
     let prepared = crate::stages::prepared(model, subgraph, std::slice::from_ref(&delegate), limits)?;
-    if let Some(panic) = prepared.report.panics.into_iter().next() {
+    if let Some(panic) = prepared.report.panics.first().cloned() {
         return Err(Error::new(ErrorKind::Device, panic));
     }
     let text = printer.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -135,20 +138,26 @@ impl Delegate for Printer {
         self.delegate.partitioning()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        self.delegate.claim(graph, node)
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        self.delegate.claim(node)
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         let printed = self.print(partition)?;
         let _ = writeln!(self.text.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), "{printed}");
         Ok(Box::new(Printed))
     }
 }
 
-/// The kernel of a partition that was printed; it cannot run. Preparation must succeed, because a failure
+/// A partition that was printed, and its kernel, which cannot run. Preparation must succeed, because a failure
 /// would drop all later partitions.
 struct Printed;
+
+impl PreparedPartition for Printed {
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        Ok(Box::new(Self))
+    }
+}
 
 impl DelegateKernel for Printed {
     fn invoke(&mut self, _: &[TensorRef<'_>], _: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {

@@ -1,18 +1,20 @@
-//! The builder of an interpreter.
+//! The builder of interpreters and compiled models.
 
 use std::sync::Arc;
 
 use attache_base::Shape;
 use attache_model::Model;
+use attache_ops::OpResolver;
 
-use super::{Interpreter, signature};
+use super::{CompiledModel, Interpreter, signature};
 use crate::runtime::Options;
 use crate::{Delegate, Error, Limits};
 
 /// Maximum number of threads that the builder sets by default.
 const DEFAULT_THREADS: usize = 4;
 
-/// Configures and builds an [`Interpreter`].
+/// Configures and builds an [`Interpreter`] or a [`CompiledModel`].
+#[must_use]
 #[derive(Clone)]
 pub struct InterpreterBuilder {
     model: Model,
@@ -72,6 +74,12 @@ impl InterpreterBuilder {
         self
     }
 
+    /// Sets the operators that the program registers: custom ones, and others in place of builtin ones.
+    pub fn operators(mut self, resolver: &OpResolver) -> Self {
+        self.options.resolver = resolver.clone();
+        self
+    }
+
     /// Selects the subgraph of the signature with this key instead of the first subgraph. The key may be
     /// empty if the model has exactly one signature. [`InterpreterBuilder::build`] fails if the signature
     /// does not exist.
@@ -88,8 +96,8 @@ impl InterpreterBuilder {
         self
     }
 
-    /// Builds the interpreter: imports the graph, assigns its operators to delegates and the CPU, prepares
-    /// the delegates and plans memory.
+    /// Compiles the model: imports the graph, assigns its operators to delegates and the CPU, prepares the delegates
+    /// and plans memory. [`CompiledModel::interpreter`] makes interpreters of it.
     ///
     /// A delegate that fails is reported in the placement and its operators run elsewhere. A device that is lost or out
     /// of memory is an error, unless [`InterpreterBuilder::cpu_fallback`] is set.
@@ -99,11 +107,20 @@ impl InterpreterBuilder {
     /// If the model is invalid or exceeds the limits, if an operator is neither implemented nor taken by a delegate, if
     /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
     /// exist, or if a delegate's device is lost or out of memory.
-    pub fn build(self) -> Result<Interpreter, Error> {
+    pub fn compile(self) -> Result<CompiledModel, Error> {
         let subgraph = match &self.signature {
             None => 0,
             Some(key) => signature::find(&self.model, key)?.subgraph,
         };
-        Interpreter::new(self.model, subgraph, self.options, self.shapes)
+        CompiledModel::of(&self.model, subgraph, &self.options, self.shapes)
+    }
+
+    /// Compiles the model and makes an interpreter of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterpreterBuilder::compile`] and [`CompiledModel::interpreter`].
+    pub fn build(self) -> Result<Interpreter, Error> {
+        self.compile()?.interpreter()
     }
 }

@@ -1,18 +1,32 @@
-//! The interpreter, which sets the inputs of a subgraph, runs it and reads its outputs.
+//! Interpreters and compiled models: [`CompiledModel`] is what all interpreters of a model have in common, and an
+//! [`Interpreter`] sets the inputs of a subgraph, runs it and reads its outputs.
 
 mod builder;
+mod compiled;
+mod instance;
+mod run;
 mod signature;
+mod tensor;
+
+use std::borrow::Borrow;
+use std::cell::OnceCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 use attache_base::{DataType, Element, Quantization, Shape};
-use attache_graph::{Graph, TensorId};
-use attache_model::{Model, Tensor};
+use attache_model::Model;
 
-use crate::delegate::guard::Delegates;
-use crate::runtime::{Environment, Options, PrepareMode, Prepared, Run, State, prepare};
-use crate::{Error, Placement, Profile, Report};
+use crate::runtime::{Cancellation, RunId};
+use crate::{Error, ErrorKind, Placement, Profile, Report};
 
 pub use builder::InterpreterBuilder;
+pub use compiled::CompiledModel;
+use instance::{Core, Instance};
+pub use run::Run;
+use run::Worker;
 pub use signature::SignatureRunner;
+pub use tensor::{InputTensor, OutputTensor, TensorKey};
 
 /// Description of an input or an output of the subgraph.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,27 +45,31 @@ pub struct TensorInfo {
     pub quantization: Option<Quantization>,
 }
 
-/// Runs a subgraph of a model.
+/// Runs a model: its first subgraph, and the subgraphs of its signatures.
 ///
 /// Inputs keep their values from run to run. Outputs are valid until the next run.
 ///
-/// Input and output indices are positions in [`Interpreter::inputs`] and [`Interpreter::outputs`]. Elements are passed
-/// in row-major order, outermost extent first. An index that does not exist, a type that is not that of the tensor and
-/// a wrong number of elements are errors of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage).
+/// Inputs and outputs are given by their names or by their positions in [`Interpreter::inputs`] and
+/// [`Interpreter::outputs`]. Elements are passed in row-major order, outermost extent first. An input or output that
+/// does not exist, a type that is not that of the tensor and a wrong number of elements are errors of kind
+/// [`ErrorKind::Usage`].
+///
+/// An interpreter is used by one thread at a time. Several interpreters of one [`CompiledModel`] run at once.
 pub struct Interpreter {
-    model: Model,
-    subgraph: usize,
-    options: Options,
-    shapes: Vec<Option<Shape>>,
-    inputs: Vec<TensorInfo>,
-    outputs: Vec<TensorInfo>,
-    prepared: Prepared,
-    environment: Environment,
+    /// The subgraph that the methods without a signature use.
+    main: usize,
+    /// Everything that runs use; empty while the worker does a run.
+    core: OnceCell<Box<Core>>,
+    /// Where the worker puts the core after its run.
+    away: Option<Receiver<Box<Core>>>,
+    worker: Worker,
+    cancellation: Cancellation,
+    /// Its address is the identity of the interpreter.
+    identity: Arc<()>,
     /// Number of runs that were started with `invoke_async`.
     started: u64,
-    /// The run that `invoke_async` last started, if it ended before `invoke_async` returned and nothing ran
-    /// since. The flag tells whether it was waited for.
-    ended: Option<(Run, bool)>,
+    /// The run that the worker was given last, and whether it was waited for, until something else runs.
+    last: Option<(Run, bool)>,
 }
 
 impl Interpreter {
@@ -60,50 +78,66 @@ impl Interpreter {
         InterpreterBuilder::new(model)
     }
 
-    pub(crate) fn new(
-        model: Model,
-        subgraph: usize,
-        options: Options,
-        wanted: Vec<(usize, Shape)>,
-    ) -> Result<Self, Error> {
-        let count = model.subgraphs()[subgraph].inputs.len();
-        let mut shapes = vec![None; count];
-        for (input, shape) in wanted {
-            let slot = shapes.get_mut(input);
-            *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
-                Some(shape);
+    fn new(main: usize, core: Core) -> Self {
+        Self {
+            main,
+            cancellation: core.environment.cancellation().clone(),
+            core: OnceCell::from(Box::new(core)),
+            away: None,
+            worker: Worker::default(),
+            identity: Arc::default(),
+            started: 0,
+            last: None,
         }
-        let prepared = prepare(&model, subgraph, &options, &shapes, PrepareMode::First)?;
-        let (inputs, outputs) = infos(&model, subgraph, prepared.executor.graph());
-        let environment = Environment::new(&model, subgraph, &options);
-        Ok(Self { model, subgraph, options, shapes, inputs, outputs, prepared, environment, started: 0, ended: None })
+    }
+
+    /// Returns the core. Waits for the worker if that has it.
+    fn core(&self) -> &Core {
+        self.core.get_or_init(|| {
+            let core = self.away.as_ref().and_then(|away| away.recv().ok());
+            core.expect("the worker returns the core after every run")
+        })
+    }
+
+    fn core_mut(&mut self) -> &mut Core {
+        self.core();
+        self.core.get_mut().expect("the core was just waited for")
+    }
+
+    fn instance(&self) -> &Instance {
+        &self.core().instances[&self.main]
+    }
+
+    fn instance_mut(&mut self) -> &mut Instance {
+        let main = self.main;
+        self.core_mut().instances.get_mut(&main).expect("the main subgraph is prepared")
     }
 
     /// Returns the model.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.core().plans.model
     }
 
     /// Returns the index of the subgraph that the interpreter runs.
     pub fn subgraph(&self) -> usize {
-        self.subgraph
+        self.main
     }
 
     /// Returns the descriptions of the inputs.
     pub fn inputs(&self) -> &[TensorInfo] {
-        &self.inputs
+        &self.instance().inputs
     }
 
     /// Returns the descriptions of the outputs.
     pub fn outputs(&self) -> &[TensorInfo] {
-        &self.outputs
+        &self.instance().outputs
     }
 
     /// Returns the index of the first input with this name. Tensor names are searched first, then the input
     /// names in the subgraph's signatures.
     pub fn input_index(&self, name: &str) -> Option<usize> {
-        let tensors = &self.model.subgraphs()[self.subgraph].inputs;
-        self.inputs.iter().position(|info| info.name == name).or_else(|| {
+        let tensors = &self.model().subgraphs()[self.main].inputs;
+        self.inputs().iter().position(|info| info.name == name).or_else(|| {
             let signatures = self.own_signatures();
             let tensor = signatures.flat_map(|signature| &signature.inputs).find(|input| input.0 == name)?.1;
             tensors.iter().position(|index| *index == tensor)
@@ -113,8 +147,8 @@ impl Interpreter {
     /// Returns the index of the first output with this name. Tensor names are searched first, then the output
     /// names in the subgraph's signatures.
     pub fn output_index(&self, name: &str) -> Option<usize> {
-        let tensors = &self.model.subgraphs()[self.subgraph].outputs;
-        self.outputs.iter().position(|info| info.name == name).or_else(|| {
+        let tensors = &self.model().subgraphs()[self.main].outputs;
+        self.outputs().iter().position(|info| info.name == name).or_else(|| {
             let signatures = self.own_signatures();
             let tensor = signatures.flat_map(|signature| &signature.outputs).find(|output| output.0 == name)?.1;
             tensors.iter().position(|index| *index == tensor)
@@ -122,7 +156,45 @@ impl Interpreter {
     }
 
     fn own_signatures(&self) -> impl Iterator<Item = &attache_model::Signature> {
-        self.model.signatures().iter().filter(|signature| signature.subgraph == self.subgraph)
+        self.model().signatures().iter().filter(|signature| signature.subgraph == self.main)
+    }
+
+    fn find_input(&self, key: &impl TensorKey) -> Result<usize, Error> {
+        let index = key.index(|name| self.input_index(name));
+        let count = self.inputs().len();
+        let names = || self.inputs().iter().map(|info| info.name.as_str());
+        index.filter(|index| *index < count).ok_or_else(|| key.unknown("input", names().collect()))
+    }
+
+    fn find_output(&self, key: &impl TensorKey) -> Result<usize, Error> {
+        let index = key.index(|name| self.output_index(name));
+        let count = self.outputs().len();
+        let names = || self.outputs().iter().map(|info| info.name.as_str());
+        index.filter(|index| *index < count).ok_or_else(|| key.unknown("output", names().collect()))
+    }
+
+    /// Returns an input, for the caller to write: with its type, shape and quantization parameters.
+    ///
+    /// # Errors
+    ///
+    /// If the input does not exist or cannot be read back from the device.
+    pub fn input(&mut self, input: impl TensorKey) -> Result<InputTensor<'_>, Error> {
+        let index = self.find_input(&input)?;
+        let Instance { executor, inputs, .. } = self.instance_mut();
+        let bytes = executor.input_mut(index)?.ok_or_else(|| no_memory(index))?;
+        Ok(InputTensor { info: &inputs[index], index, bytes })
+    }
+
+    /// Returns an output of the last run, or of the run that was waited for last: with its type, shape and quantization
+    /// parameters.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::read`], except that the data type does not matter.
+    pub fn output(&self, output: impl TensorKey) -> Result<OutputTensor<'_>, Error> {
+        let index = self.find_output(&output)?;
+        let bytes = self.read_bytes(index)?;
+        Ok(OutputTensor { info: &self.outputs()[index], index, bytes })
     }
 
     /// Copies `values` into an input. Their number must equal the input's number of elements.
@@ -130,15 +202,14 @@ impl Interpreter {
     /// # Errors
     ///
     /// If the input does not exist, is not of type `T` or has a different number of elements.
-    pub fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
-        let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
-        same_type("input", input, info, T::DATA_TYPE)?;
+    pub fn write<T: Element>(&mut self, input: impl TensorKey, values: &[T]) -> Result<(), Error> {
+        let input = self.find_input(&input)?;
+        same_type("input", input, &self.inputs()[input], T::DATA_TYPE)?;
         let size = self.input_size(input)? / size_of::<T>();
         if size != values.len() {
             return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
         }
-        self.prepared.executor.write(input, bytemuck::cast_slice(values));
-        Ok(())
+        self.write_bytes(input, bytemuck::cast_slice(values))
     }
 
     /// Copies `bytes`, which are little-endian elements, into an input. Their number must equal the input's
@@ -147,17 +218,18 @@ impl Interpreter {
     /// # Errors
     ///
     /// If the input does not exist or has a different size.
-    pub fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write_bytes(&mut self, input: impl TensorKey, bytes: &[u8]) -> Result<(), Error> {
+        let input = self.find_input(&input)?;
         let size = self.input_size(input)?;
         if size != bytes.len() {
             return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
         }
-        self.prepared.executor.write(input, bytes);
+        self.instance_mut().executor.write(input, bytes);
         Ok(())
     }
 
     fn input_size(&self, input: usize) -> Result<usize, Error> {
-        self.prepared.executor.input_size(input).ok_or_else(|| no_such("input", input, self.inputs.len()))
+        self.instance().executor.input_size(input).ok_or_else(|| no_memory(input))
     }
 
     /// Returns the elements of an input, for the caller to write in place.
@@ -165,11 +237,8 @@ impl Interpreter {
     /// # Errors
     ///
     /// As [`Interpreter::input_bytes_mut`], or if the input is not of type `T`.
-    pub fn input_mut<T: Element>(&mut self, input: usize) -> Result<&mut [T], Error> {
-        let Some(info) = self.inputs.get(input) else { return Err(no_such("input", input, self.inputs.len())) };
-        same_type("input", input, info, T::DATA_TYPE)?;
-        let bytes = self.input_bytes_mut(input)?;
-        bytemuck::try_cast_slice_mut(bytes).map_err(|error| Error::usage(format!("input {input}: {error}")))
+    pub fn input_mut<T: Element>(&mut self, input: impl TensorKey) -> Result<&mut [T], Error> {
+        self.input(input)?.into_slice()
     }
 
     /// Returns the bytes of an input, little-endian elements, for the caller to write in place. If the input
@@ -178,10 +247,8 @@ impl Interpreter {
     /// # Errors
     ///
     /// If the input does not exist or cannot be read back from the device.
-    pub fn input_bytes_mut(&mut self, input: usize) -> Result<&mut [u8], Error> {
-        let count = self.inputs.len();
-        let bytes = self.prepared.executor.input_mut(input)?;
-        bytes.ok_or_else(|| no_such("input", input, count))
+    pub fn input_bytes_mut(&mut self, input: impl TensorKey) -> Result<&mut [u8], Error> {
+        Ok(self.input(input)?.bytes)
     }
 
     /// Returns the elements of an output of the last run, or of the run that was waited for last. If the host
@@ -192,9 +259,9 @@ impl Interpreter {
     /// If the output does not exist or is not of type `T`, if the device fails, or if the output has no
     /// value. An output has no value before the first run, after a run that failed and after a resize of the
     /// inputs.
-    pub fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
-        let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
-        same_type("output", output, info, T::DATA_TYPE)?;
+    pub fn read<T: Element>(&self, output: impl TensorKey) -> Result<&[T], Error> {
+        let output = self.find_output(&output)?;
+        same_type("output", output, &self.outputs()[output], T::DATA_TYPE)?;
         let bytes = self.read_bytes(output)?;
         bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
     }
@@ -204,11 +271,9 @@ impl Interpreter {
     /// # Errors
     ///
     /// As [`Interpreter::read`], except that the data type does not matter.
-    pub fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
-        if output >= self.outputs.len() {
-            return Err(no_such("output", output, self.outputs.len()));
-        }
-        let tensor = self.prepared.executor.output(output)?;
+    pub fn read_bytes(&self, output: impl TensorKey) -> Result<&[u8], Error> {
+        let output = self.find_output(&output)?;
+        let tensor = self.instance().executor.output(output)?;
         tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
     }
 
@@ -218,9 +283,9 @@ impl Interpreter {
     /// # Errors
     ///
     /// As [`Interpreter::read`], or if the output has a different number of elements.
-    pub fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
-        let Some(info) = self.outputs.get(output) else { return Err(no_such("output", output, self.outputs.len())) };
-        same_type("output", output, info, T::DATA_TYPE)?;
+    pub fn read_into<T: Element>(&self, output: impl TensorKey, values: &mut [T]) -> Result<(), Error> {
+        let output = self.find_output(&output)?;
+        same_type("output", output, &self.outputs()[output], T::DATA_TYPE)?;
         let size = self.output_size(output)? / size_of::<T>();
         if size != values.len() {
             return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
@@ -234,29 +299,29 @@ impl Interpreter {
     /// # Errors
     ///
     /// As [`Interpreter::read_bytes`], or if the output has a different size.
-    pub fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
+    pub fn read_bytes_into(&self, output: impl TensorKey, bytes: &mut [u8]) -> Result<(), Error> {
+        let output = self.find_output(&output)?;
         let size = self.output_size(output)?;
         if size != bytes.len() {
             return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
         }
-        if self.prepared.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
+        if self.instance().executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
     }
 
     fn output_size(&self, output: usize) -> Result<usize, Error> {
-        if output >= self.outputs.len() {
-            return Err(no_such("output", output, self.outputs.len()));
-        }
-        self.prepared.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
+        self.instance().executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
     }
 
-    /// Changes the shape of an input and prepares the subgraph again, including delegates and memory. The
-    /// other inputs and the variables keep their values. Outputs have no value until the next run.
+    /// Changes the shape of an input. The other inputs and the variables keep their values. Outputs have no value
+    /// until the next run. The subgraph is prepared for the new shapes, including delegates and memory, unless an
+    /// interpreter of the compiled model has used these shapes lately.
     ///
     /// # Errors
     ///
     /// As [`InterpreterBuilder::build`], or if an input that keeps its shape cannot be read back from the
     /// device. The interpreter is then unchanged.
-    pub fn resize_input(&mut self, input: usize, shape: &[usize]) -> Result<(), Error> {
+    pub fn resize_input(&mut self, input: impl TensorKey, shape: &[usize]) -> Result<(), Error> {
+        let input = self.find_input(&input)?;
         self.resize_inputs(&[(input, shape)])
     }
 
@@ -267,20 +332,9 @@ impl Interpreter {
     ///
     /// As [`Interpreter::resize_input`].
     pub fn resize_inputs(&mut self, changes: &[(usize, &[usize])]) -> Result<(), Error> {
-        let mut shapes = self.shapes.clone();
-        shapes.resize(self.inputs.len(), None);
-        for (input, shape) in changes {
-            let count = self.inputs.len();
-            *shapes.get_mut(*input).ok_or_else(|| no_such("input", *input, count))? = Some(Shape::from(*shape));
-        }
-        let stays = |input: &usize| shapes[*input].as_ref().is_none_or(|shape| *shape == self.inputs[*input].shape);
-        (0..self.inputs.len()).filter(stays).try_for_each(|input| self.prepared.executor.keep_input(input))?;
-        let mut prepared =
-            prepare(&self.model, self.subgraph, &self.options, &shapes, self.environment.prepare_mode())?;
-        prepared.executor.keep_values_of(&self.prepared.executor);
-        prepared.remember(&self.prepared);
-        (self.inputs, self.outputs) = infos(&self.model, self.subgraph, prepared.executor.graph());
-        (self.prepared, self.shapes, self.ended) = (prepared, shapes, None);
+        let main = self.main;
+        self.core_mut().resize(main, changes)?;
+        self.last = None;
         Ok(())
     }
 
@@ -288,7 +342,8 @@ impl Interpreter {
     ///
     /// # Errors
     ///
-    /// If an operator, a delegate or a device fails, or if a limit is exceeded. The outputs then have no value.
+    /// If an operator, a delegate or a device fails, if a limit is exceeded, or if the run is cancelled. The outputs
+    /// then have no value.
     pub fn invoke(&mut self) -> Result<(), Error> {
         self.invoke_repeatedly(1)
     }
@@ -304,33 +359,49 @@ impl Interpreter {
         if times == 0 {
             return Ok(());
         }
-        self.ended = None;
-        self.run(times)?;
-        self.note_shapes();
-        Ok(())
+        let main = self.main;
+        let run = self.core_mut().run(main, times);
+        self.last = None;
+        run
     }
 
     /// Starts a run on the current inputs and returns without waiting for it. [`Interpreter::wait`] makes its outputs
-    /// available. The inputs may be written for the next run immediately. Up to [`Interpreter::queue_depth`] runs can
-    /// be in progress or not yet waited for. Starting one more waits for the oldest of them and discards its outputs.
+    /// available.
     ///
-    /// The run ends before this method returns if the CPU or several partitions take part in it, or if
-    /// [`InterpreterBuilder::cpu_fallback`] is set.
+    /// If one delegate runs the whole graph, the inputs may be written for the next run immediately, and up to
+    /// [`Interpreter::queue_depth`] runs can be in progress or not yet waited for. Starting one more waits for the
+    /// oldest of them and discards its outputs. Otherwise the run is done on a thread of the interpreter, and every
+    /// method of the interpreter waits until it has ended.
     ///
     /// # Errors
     ///
-    /// As [`Interpreter::invoke`].
+    /// If the device fails. The error of a run on a thread is returned by the handle and by [`Interpreter::wait`].
     pub fn invoke_async(&mut self) -> Result<Run, Error> {
         self.started += 1;
-        let run = Run(self.started);
-        let started = if self.options.cpu_fallback { None } else { self.prepared.executor.start(run, 1) };
-        match started {
-            Some(started) => started?,
-            None => {
-                self.invoke()?;
-                self.ended = Some((run, false));
-            }
+        let (id, main) = (RunId(self.started), self.main);
+        let source = (self.identity.clone(), main);
+        let core = self.core_mut();
+        let falls_back = core.options().cpu_fallback;
+        core.environment.set_running(main);
+        let executor = &mut self.instance_mut().executor;
+        if !falls_back && executor.has_queue() {
+            executor.start(id, 1).unwrap_or(Ok(()))?;
+            let end = executor.completion(id).ok_or_else(|| no_completion(id))??;
+            self.last = None;
+            return Ok(Run::on_device(id, source, end, &self.worker));
         }
+        let run = Run::on_thread(id, source, &self.worker);
+        let mut core = self.core.take().expect("the core was just used");
+        let (sender, away) = channel();
+        let theirs = run.clone();
+        self.away = Some(away);
+        self.worker.submit(Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| core.run(main, 1)));
+            // The interpreter may have been dropped.
+            drop(sender.send(core));
+            theirs.end(result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a run panicked"))));
+        }));
+        self.last = Some((run.clone(), false));
         Ok(run)
     }
 
@@ -341,8 +412,8 @@ impl Interpreter {
     ///
     /// As [`Interpreter::invoke_async`].
     pub fn try_invoke_async(&mut self) -> Result<Option<Run>, Error> {
-        let is_unread = matches!(self.ended, Some((_, false)));
-        if is_unread || self.prepared.executor.is_full() {
+        let is_unread = matches!(self.last, Some((_, false)));
+        if is_unread || self.instance().executor.is_full() {
             return Ok(None);
         }
         self.invoke_async().map(Some)
@@ -353,84 +424,48 @@ impl Interpreter {
     ///
     /// # Errors
     ///
-    /// If the run failed, if its outputs were discarded, or if inputs were resized after it was started.
-    pub fn wait(&mut self, run: Run) -> Result<(), Error> {
-        match &mut self.ended {
-            Some((ended, waited)) if *ended == run => *waited = true,
-            _ => self.prepared.executor.wait(run)?,
+    /// If the run failed or was cancelled, if another interpreter started it, if its outputs were discarded, or if inputs
+    /// were resized after it was started.
+    pub fn wait(&mut self, run: impl Borrow<Run>) -> Result<(), Error> {
+        let run = run.borrow();
+        if !run.is_of(&self.identity) {
+            return Err(Error::usage("the run is one of another interpreter"));
         }
-        Ok(())
+        match &mut self.last {
+            Some((last, waited)) if last.id() == run.id() => {
+                *waited = true;
+                run.wait_timeout(std::time::Duration::MAX).unwrap_or(Ok(()))
+            }
+            _ => {
+                self.core_mut().wait(run.subgraph(), run.id())?;
+                run.end(Ok(()));
+                Ok(())
+            }
+        }
     }
 
     /// Returns the maximum number of runs that can be in progress or not yet waited for at the same time. It
-    /// is 1 if each run ends before [`Interpreter::invoke_async`] returns.
+    /// is 1 unless one delegate runs the whole graph.
     pub fn queue_depth(&self) -> usize {
-        if self.options.cpu_fallback { 1 } else { self.prepared.executor.depth() }
+        if self.core().options().cpu_fallback { 1 } else { self.instance().executor.depth() }
     }
 
-    /// Sets the shapes in the descriptions of the outputs to those of the last run.
-    fn note_shapes(&mut self) {
-        for (index, info) in self.outputs.iter_mut().enumerate() {
-            if let Some((shape, _)) = self.prepared.executor.output_size(index)
-                && info.shape != *shape
-            {
-                info.shape = shape.clone();
-            }
-        }
-    }
-
-    /// Runs the subgraph `times` times. If a delegate fails and the CPU fallback is enabled, the CPU does the
-    /// remaining runs.
-    fn run(&mut self, times: usize) -> Result<(), Error> {
-        if !self.options.cpu_fallback || self.options.delegates.is_empty() {
-            return self.prepared.executor.run(times, &mut self.environment);
-        }
-        let mut left = times;
-        while left > 0 {
-            let now = if self.prepared.executor.is_whole_partition() { left } else { 1 };
-            let state = State::of(&self.prepared.executor, &self.environment);
-            let run = self.prepared.executor.run(now, &mut self.environment);
-            match run.and_then(|()| self.prepared.executor.settle()) {
-                Ok(()) => left -= now,
-                Err(error) => {
-                    // Outputs that were not read may be wrong even though the run itself succeeded.
-                    self.prepared.executor.forget_outputs();
-                    if !error.is_delegates() {
-                        return Err(error);
-                    }
-                    self.leave_delegates(&error, state)?;
-                    return self.prepared.executor.run(left, &mut self.environment);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Prepares the subgraph again without delegates after a delegate failed, and restores the variables from
-    /// `state`. If that preparation fails, the delegates stay.
-    fn leave_delegates(&mut self, error: &Error, state: State) -> Result<(), Error> {
-        let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
-        let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
-        state.restore(&mut self.prepared.executor, &mut self.environment);
-        let mode = self.environment.prepare_mode();
-        let mut prepared = prepare(&self.model, self.subgraph, &options, &self.shapes, mode).map_err(also)?;
-        self.environment.leave_delegates().map_err(also)?;
-        prepared.executor.keep_values_of(&self.prepared.executor);
-        prepared.record_fallback(&self.prepared, error);
-        (self.prepared, self.options) = (prepared, options);
-        Ok(())
+    /// Returns a handle with which any thread can cancel the interpreter's runs.
+    pub fn cancellation(&self) -> Cancellation {
+        self.cancellation.clone()
     }
 
     /// Resets all variables to their state before the first run. The elements of variable tensors become
     /// zero, or the zero point if they are quantized int8. Resource variables have no value.
     pub fn reset_variables(&mut self) {
-        self.prepared.executor.reset_variables();
-        self.environment.reset_variables();
+        let core = self.core_mut();
+        core.instances.values_mut().for_each(|instance| instance.executor.reset_variables());
+        core.environment.reset_variables();
     }
 
     /// Returns the placement report: where each operator runs, and why.
     pub fn placement(&self) -> &Placement {
-        &self.prepared.placement
+        &self.instance().placement
     }
 
     /// Returns the timing of the last run on delegates that measure it, such as one from
@@ -440,37 +475,35 @@ impl Interpreter {
     ///
     /// If a delegate cannot read its measurement from the device.
     pub fn profile(&mut self) -> Result<Profile, Error> {
-        let partitions = self.prepared.executor.profile()?;
-        let subgraph = &self.model.subgraphs()[self.subgraph];
-        Ok(Profile::of(subgraph, self.prepared.executor.graph(), partitions))
+        let partitions = self.instance_mut().executor.profile()?;
+        let subgraph = &self.model().subgraphs()[self.main];
+        Ok(Profile::of(subgraph, self.instance().executor.graph(), partitions))
     }
 
     /// Returns statistics about the interpreter.
     pub fn report(&self) -> Report {
-        let mut report = self.prepared.report.clone();
-        report.panics = self.prepared.panics().into_iter().chain(self.environment.panics()).collect();
-        report
+        let instance = self.instance();
+        let panics = instance.panics().into_iter().chain(self.core().environment.panics()).collect();
+        Report { panics, ..instance.report.clone() }
     }
 }
 
-fn infos(model: &Model, subgraph: usize, graph: &Graph) -> (Vec<TensorInfo>, Vec<TensorInfo>) {
-    let tensors = &model.subgraphs()[subgraph].tensors;
-    let list = |ids: &[TensorId]| ids.iter().map(|id| info(&tensors[id.index()], graph, *id)).collect();
-    (list(&graph.inputs), list(&graph.outputs))
-}
-
-fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
-    TensorInfo {
-        name: tensor.name.clone(),
-        data_type: tensor.data_type,
-        shape: graph.fact(id).shape.clone().unwrap_or_else(|| tensor.shape.clone()),
-        shape_signature: tensor.shape_signature.clone(),
-        quantization: tensor.quantization.clone(),
+impl std::fmt::Debug for Interpreter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interpreter").field("subgraph", &self.main).finish_non_exhaustive()
     }
 }
 
 fn no_such(what: &str, index: usize, count: usize) -> Error {
     Error::usage(format!("there is no {what} {index}: the model has {count}"))
+}
+
+fn no_memory(input: usize) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("input {input} has no memory: nothing reads it, or its shape is unknown"))
+}
+
+fn no_completion(id: RunId) -> Error {
+    Error::new(ErrorKind::Internal, format!("run {} is not in the queue", id.0))
 }
 
 fn no_value(output: usize) -> Error {

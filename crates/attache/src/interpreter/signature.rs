@@ -3,7 +3,7 @@
 use attache_base::Element;
 use attache_model::{Model, Signature};
 
-use super::{Interpreter, TensorInfo};
+use super::{InputTensor, Interpreter, OutputTensor, TensorInfo};
 use crate::Error;
 
 /// Returns the signature with this key. The key may be empty if the model has exactly one signature.
@@ -18,9 +18,13 @@ pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Err
     })
 }
 
-/// Gives access to the inputs and outputs of an interpreter by their names in a signature.
+/// Runs a signature of an interpreter: gives access to its inputs and outputs by their names.
+///
+/// All signatures of an interpreter share its resource variables.
 pub struct SignatureRunner<'a> {
     interpreter: &'a mut Interpreter,
+    /// The subgraph that the interpreter runs otherwise.
+    main: usize,
     /// Name of each input in the signature, and its index in [`Interpreter::inputs`].
     inputs: Vec<(String, usize)>,
     /// Name of each output in the signature, and its index in [`Interpreter::outputs`].
@@ -33,24 +37,27 @@ impl Interpreter {
         self.model().signatures().iter().map(|signature| signature.key.as_str())
     }
 
-    /// Returns a runner that accesses the interpreter by the names in the signature with this key. The key
-    /// may be empty if the model has exactly one signature.
+    /// Returns a runner of the signature with this key. The key may be empty if the model has exactly one
+    /// signature. The signature's subgraph is prepared when it is first asked for. Its inputs keep their values until the
+    /// signature is run again.
     ///
     /// # Errors
     ///
-    /// If there is no such signature, or if it belongs to another subgraph than the one the interpreter was built for.
+    /// If there is no such signature, or as [`InterpreterBuilder::build`](crate::InterpreterBuilder::build).
     pub fn signature(&mut self, key: &str) -> Result<SignatureRunner<'_>, Error> {
         let signature = find(self.model(), key)?.clone();
-        if signature.subgraph != self.subgraph() {
-            let key = &signature.key;
-            return Err(Error::usage(format!(
-                "signature \"{key}\" is of another subgraph; build an interpreter with `.signature(\"{key}\")`"
-            )));
-        }
+        self.core_mut().require(signature.subgraph)?;
         let subgraph = &self.model().subgraphs()[signature.subgraph];
         let inputs = indices(&signature.inputs, &subgraph.inputs);
         let outputs = indices(&signature.outputs, &subgraph.outputs);
-        Ok(SignatureRunner { interpreter: self, inputs, outputs })
+        let main = std::mem::replace(&mut self.main, signature.subgraph);
+        Ok(SignatureRunner { interpreter: self, main, inputs, outputs })
+    }
+}
+
+impl Drop for SignatureRunner<'_> {
+    fn drop(&mut self) {
+        self.interpreter.main = self.main;
     }
 }
 
@@ -93,6 +100,24 @@ impl SignatureRunner<'_> {
     /// As [`Interpreter::read`], or if the signature has no output with this name.
     pub fn read<T: Element>(&self, output: &str) -> Result<&[T], Error> {
         self.interpreter.read(index("output", &self.outputs, output)?)
+    }
+
+    /// Returns the input with this name, as [`Interpreter::input`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::input`], or if the signature has no input with this name.
+    pub fn input(&mut self, input: &str) -> Result<InputTensor<'_>, Error> {
+        self.interpreter.input(index("input", &self.inputs, input)?)
+    }
+
+    /// Returns the output with this name, as [`Interpreter::output`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::output`], or if the signature has no output with this name.
+    pub fn output(&self, output: &str) -> Result<OutputTensor<'_>, Error> {
+        self.interpreter.output(index("output", &self.outputs, output)?)
     }
 
     /// Changes the shape of the input with this name, as [`Interpreter::resize_input`] does.

@@ -5,22 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use attache_graph::{Graph, NodeId, TensorId, Unsupported};
+use attache_model::Model;
 use attache_passes::has_side_effects;
 
-use crate::delegate::guard::{Kernel, guarded};
+use crate::delegate::guard::{Kernel, Prepared, guarded};
 use crate::partition::{Readers, Unit, cluster};
-use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, Partition, Partitioning};
+use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, NodeContext, Partition, Partitioning};
 
 /// One step of an execution plan.
 pub(crate) enum PlacedStep {
     /// A node that runs on the CPU.
     Node(NodeId),
     /// A partition that runs on a delegate.
-    Partition(Delegated),
+    Partition(PlacedPartition),
 }
 
 /// A partition that a delegate has prepared.
-pub(crate) struct Delegated {
+pub(crate) struct PlacedPartition {
     /// The delegate's name.
     pub(crate) delegate: String,
     /// The nodes in execution order.
@@ -29,8 +30,33 @@ pub(crate) struct Delegated {
     pub(crate) inputs: Vec<TensorId>,
     /// Tensors that the partition makes and that are read outside of it, ascending.
     pub(crate) outputs: Vec<TensorId>,
+    /// What the delegate prepared, from which the kernel of each interpreter is made.
+    pub(crate) prepared: Prepared,
+}
+
+/// A partition of one interpreter, with the kernel that runs it.
+pub(crate) struct Delegated {
+    /// The delegate's name.
+    pub(crate) delegate: String,
+    /// Non-constant tensors that the partition reads from outside, ascending.
+    pub(crate) inputs: Vec<TensorId>,
+    /// Tensors that the partition makes and that are read outside of it, ascending.
+    pub(crate) outputs: Vec<TensorId>,
     /// The kernel that runs the partition.
     pub(crate) kernel: Box<Kernel>,
+}
+
+impl PlacedPartition {
+    /// Makes the partition of an interpreter.
+    pub(crate) fn delegated(&self) -> Result<Delegated, Error> {
+        let kernel = self.prepared.kernel().map_err(|error| Error::delegate(&self.delegate, &error))?;
+        Ok(Delegated {
+            delegate: self.delegate.clone(),
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            kernel: Box::new(kernel),
+        })
+    }
 }
 
 impl Delegated {
@@ -93,14 +119,14 @@ pub(crate) struct Assignment {
     pub(crate) panics: Vec<String>,
 }
 
-/// Assigns the nodes of a graph to `delegates`, asking them in order. Nodes that no delegate takes stay on
-/// the CPU.
-pub(crate) fn assign(graph: &Graph, delegates: &[Arc<dyn Delegate>]) -> Assignment {
+/// Assigns the nodes of a graph to `delegates`, asking them in order. `source` is the model, and the index of the
+/// subgraph that the graph was imported from. Nodes that no delegate takes stay on the CPU.
+pub(crate) fn assign(graph: &Graph, source: (&Model, usize), delegates: &[Arc<dyn Delegate>]) -> Assignment {
     let steps = (0..graph.nodes.len()).map(|index| PlacedStep::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
     let (unsupported, failures, names, panics) = Default::default();
     let mut assignment = Assignment { steps, reasons, unsupported, failures, names, panics };
-    delegates.iter().for_each(|delegate| assignment.take(graph, &**delegate));
+    delegates.iter().for_each(|delegate| assignment.take(graph, source, &**delegate));
     assignment
 }
 
@@ -117,18 +143,20 @@ struct Asked<'a> {
     delegate: &'a dyn Delegate,
     name: &'a str,
     partitioning: Partitioning,
+    /// The model, and the index of the subgraph.
+    source: (&'a Model, usize),
 }
 
 impl Assignment {
     /// Offers a delegate the nodes that are still on the CPU and replaces those that it takes by partitions.
     /// If the delegate fails, it gets none.
-    fn take(&mut self, graph: &Graph, delegate: &dyn Delegate) {
+    fn take(&mut self, graph: &Graph, source: (&Model, usize), delegate: &dyn Delegate) {
         self.unsupported.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
         let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
         let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
         let taken = match presented {
-            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning }),
+            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning, source }),
             Err(failure) => {
                 let left: Vec<_> = self.steps.iter().filter_map(PlacedStep::node).collect();
                 self.note_failure(&left, &name, &failure);
@@ -161,7 +189,7 @@ impl Assignment {
     /// Asks a delegate to claim each node that is still on the CPU. Returns the claims and records the
     /// reasons for the nodes that it does not claim.
     fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
-        let Asked { delegate, name, partitioning } = asked;
+        let Asked { delegate, name, partitioning, source } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
         let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
         let (mut unsupported, mut panics) = (BTreeSet::new(), Vec::new());
@@ -174,7 +202,9 @@ impl Assignment {
                 continue;
             }
             let answer = if has_known_shapes(graph, *id) {
-                guarded(name, "claim", || delegate.claim(graph, *id)).unwrap_or_else(|panic| {
+                let (model, subgraph) = *source;
+                let context = NodeContext { model, subgraph, graph, id: *id };
+                guarded(name, "claim", || delegate.claim(context)).unwrap_or_else(|panic| {
                     let reason = Unsupported::new(panic.to_string());
                     panics.push((node.op.name(), panic));
                     Err(reason)
@@ -254,7 +284,7 @@ impl Assignment {
     fn prepare(
         &mut self,
         graph: &Graph,
-        Asked { delegate, name, .. }: &Asked<'_>,
+        Asked { delegate, name, source: (model, subgraph), .. }: &Asked<'_>,
         mut claims: Claims,
         partitions: Vec<Vec<NodeId>>,
     ) -> Result<(), DelegateError> {
@@ -263,12 +293,13 @@ impl Assignment {
         for nodes in &partitions {
             let (inputs, outputs) = readers.border(graph, nodes);
             let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
-            let partition = Partition { graph, nodes: claimed, inputs: inputs.clone(), outputs: outputs.clone() };
-            match Kernel::prepare(name, || delegate.prepare(partition)) {
-                Ok(kernel) => {
+            let (model, subgraph) = (*model, *subgraph);
+            let (ins, outs) = (inputs.clone(), outputs.clone());
+            let partition = Partition { model, subgraph, graph, nodes: claimed, inputs: ins, outputs: outs };
+            match Prepared::new(name, || delegate.prepare(partition)) {
+                Ok(made) => {
                     let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
-                    let kernel = Box::new(kernel);
-                    prepared.push(Delegated { delegate, nodes, inputs, outputs, kernel });
+                    prepared.push(PlacedPartition { delegate, nodes, inputs, outputs, prepared: made });
                 }
                 Err(error) => {
                     self.note_failure(&partitions.concat(), name, &error);

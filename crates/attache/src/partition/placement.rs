@@ -133,7 +133,7 @@ pub(crate) fn placement(
                     let outcome = Outcome::On { delegate: partition.delegate.clone(), partition: index };
                     placement.at(graph, *id, |node| node.outcome = outcome.clone());
                 }
-                for (id, into) in &partition.kernel.report().merged {
+                for (id, into) in &partition.prepared.report().merged {
                     placement.at(graph, *id, |node| node.merged = Some(into.clone()));
                 }
             }

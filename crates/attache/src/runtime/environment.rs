@@ -6,16 +6,17 @@
 //! number of subgraph runs is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use attache_base::{Constant, Parallel, Shape};
 use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
-use attache_model::Model;
 
+use super::cancellation::Cancellation;
 use super::executor::Executor;
 use super::host::Subgraphs;
 use super::options::Options;
-use super::prepare::{MOST_PANICS, PrepareMode, prepare};
-use crate::delegate::guard::Delegates;
+use super::plans::{Key, Plans};
+use super::prepare::{MOST_PANICS, PrepareMode};
 use crate::limits::exceeded;
 use crate::{Error, ErrorKind};
 
@@ -28,8 +29,9 @@ const PREPARATION: u64 = 100;
 
 /// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
-    model: Model,
-    options: Options,
+    plans: Arc<Plans>,
+    /// Cancels the interpreter's runs.
+    cancellation: Cancellation,
     /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
     /// while one is running.
     subgraphs: BTreeMap<usize, Option<Executor>>,
@@ -66,22 +68,29 @@ pub(crate) struct Variables {
 }
 
 impl Environment {
-    /// Creates the environment of an interpreter that runs this subgraph of the model.
-    pub(crate) fn new(model: &Model, subgraph: usize, options: &Options) -> Self {
-        // Called subgraphs use the threads of their caller. Delegation is required of the interpreter's own subgraph
-        // only. If a delegate fails in a called subgraph, the interpreter handles the fallback.
-        let options = Options { threads: 1, required: false, cpu_fallback: false, ..options.clone() };
+    /// Creates the environment of an interpreter.
+    pub(crate) fn new(plans: Arc<Plans>) -> Self {
         Self {
-            model: model.clone(),
-            options,
+            plans,
+            cancellation: Cancellation::default(),
             subgraphs: BTreeMap::new(),
             done: BTreeSet::new(),
             resources: Resources::default(),
-            active: vec![subgraph],
+            active: Vec::new(),
             steps: 0,
             failure: None,
             panics: BTreeSet::new(),
         }
+    }
+
+    /// Returns what cancels the runs.
+    pub(crate) fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
+    }
+
+    /// Sets the subgraph that the interpreter runs next.
+    pub(crate) fn set_running(&mut self, subgraph: usize) {
+        self.active = vec![subgraph];
     }
 
     /// Returns the prepare mode for the interpreter's own subgraph, which depends on whether a resource
@@ -132,31 +141,29 @@ impl Environment {
         self.panics.extend(panics.into_iter().take(room));
     }
 
-    /// Prepares all called subgraphs again without delegates, and all later ones too. If one cannot be
-    /// prepared, returns its error and changes nothing.
-    pub(crate) fn leave_delegates(&mut self) -> Result<(), Error> {
-        let options = Options { delegates: Delegates::default(), ..self.options.clone() };
-        let mut prepared = BTreeMap::new();
+    /// Prepares all called subgraphs again with `plans`, which have no delegates, and all later ones too. If one
+    /// cannot be prepared, returns its error and changes nothing.
+    pub(crate) fn leave_delegates(&mut self, plans: Arc<Plans>) -> Result<(), Error> {
+        let mut made = BTreeMap::new();
         for (index, executor) in &self.subgraphs {
             let Some(executor) = executor else { continue };
-            let shapes: Vec<_> =
-                executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
-            let mut made = prepare(&self.model, *index, &options, &shapes, PrepareMode::Later)?.executor;
-            made.keep_values_of(executor);
-            prepared.insert(*index, Some(made));
+            let shapes = executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
+            let mut other = executor_of(&plans, *index, shapes)?;
+            other.keep_values_of(executor);
+            made.insert(*index, Some(other));
         }
         self.note_panics(self.subgraphs.values().flatten().flat_map(Executor::panics).collect());
-        (self.subgraphs, self.options) = (prepared, options);
+        (self.subgraphs, self.plans) = (made, plans);
         Ok(())
     }
 
     fn count(&mut self, steps: u64) -> Result<(), OpError> {
         self.steps = self.steps.saturating_add(steps);
-        let limit = self.options.limits.loop_steps;
+        let limit = self.plans.options.limits.loop_steps;
         if self.steps <= limit {
             return Ok(());
         }
-        Err(OpError::unsupported(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
+        Err(OpError::limit_exceeded(exceeded("loop_steps", format_args!("{} steps", self.steps), limit)))
     }
 
     /// Takes the executor of a subgraph, prepared for inputs of these types and shapes, out of the
@@ -184,18 +191,17 @@ impl Environment {
 
     fn prepare(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
         self.count(PREPARATION)?;
-        let count = self.model.subgraphs().get(subgraph).map_or(0, |subgraph| subgraph.inputs.len());
-        if subgraph >= self.model.subgraphs().len() || count != inputs.len() {
+        let subgraphs = self.plans.model.subgraphs();
+        if subgraphs.get(subgraph).is_none_or(|subgraph| subgraph.inputs.len() != inputs.len()) {
             return Err(OpError::invalid(format!("there is no subgraph {subgraph} of {} inputs", inputs.len())));
         }
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
-        let prepared = prepare(&self.model, subgraph, &self.options, &shapes, PrepareMode::Later)
-            .map_err(|error| self.fail(error))?;
-        self.note_panics(prepared.report.panics);
-        if !fits(prepared.executor.graph(), inputs) {
+        let executor = executor_of(&self.plans, subgraph, shapes).map_err(|error| self.fail(error))?;
+        self.note_panics(executor.prepared().report.panics.clone());
+        if !fits(executor.graph(), inputs) {
             return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
         }
-        Ok(prepared.executor)
+        Ok(executor)
     }
 
     /// Stores the error for the interpreter and returns an operator error with the same text for the callers
@@ -204,6 +210,8 @@ impl Environment {
         let text = error.to_string();
         let result = match error.kind() {
             ErrorKind::Model => OpError::invalid(text),
+            ErrorKind::LimitExceeded => OpError::limit_exceeded(text),
+            ErrorKind::OutOfMemory => OpError::out_of_memory(text),
             _ => OpError::unsupported(text),
         };
         self.failure = Some(error);
@@ -215,6 +223,10 @@ impl Subgraphs for Environment {
     fn start(&mut self) {
         self.steps = 0;
         self.failure = None;
+    }
+
+    fn check_cancelled(&self) -> Result<(), Error> {
+        self.cancellation.take()
     }
 
     fn failure(&mut self) -> Option<Error> {
@@ -270,6 +282,13 @@ impl Subgraphs for Environment {
         *slot.ok_or_else(no_variable)? = Some(value);
         Ok(())
     }
+}
+
+/// Makes the executor of a called subgraph for these input shapes. It uses the threads of its caller.
+fn executor_of(plans: &Plans, subgraph: usize, shapes: Vec<Option<Shape>>) -> Result<Executor, Error> {
+    let key = Key { subgraph, shapes, mode: PrepareMode::Later, is_called: true };
+    let options = Options { threads: 1, cpu_fallback: false, ..plans.options.clone() };
+    Executor::new(plans.prepared(&key)?, &options)
 }
 
 fn no_variable() -> OpError {

@@ -4,6 +4,8 @@
 //! written. Shapes that are known only at run time are inferred in each run from the actual inputs, and these
 //! tensors get buffers outside the arena.
 
+use std::sync::Arc;
+
 use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
@@ -12,12 +14,13 @@ use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
 use super::node::{keep_states, run_node, run_resized};
 use super::options::Options;
-use super::plan::Plan;
-use super::run_queue::{Run, RunQueue, gone};
-use crate::limits::{require_memory, working_memory};
-use crate::partition::Unit;
-use crate::partition::assign::{Delegated, PlacedStep};
-use crate::{Error, ErrorKind, KernelProfile, Limits};
+use super::prepare::{Prepared, PreparedStep};
+use super::run_queue::{RunId, RunQueue, gone};
+use crate::delegate::guard::RunEnd;
+use crate::limits::require_memory;
+use crate::partition::assign::Delegated;
+use crate::partition::link::link;
+use crate::{Error, ErrorKind, KernelProfile};
 
 /// Maximum number of threads of an interpreter, because the stack of each thread takes memory.
 const MAX_THREADS: usize = 256;
@@ -32,63 +35,63 @@ enum Step {
     Partition(Delegated),
 }
 
-/// A prepared subgraph that can run: its graph, its steps and their memory.
+/// A prepared subgraph that can run in one interpreter: its steps and their memory.
 pub(crate) struct Executor {
-    graph: Graph,
-    subgraph: usize,
+    prepared: Arc<Prepared>,
     steps: Vec<Step>,
     memory: Memory,
     /// The run queue, if the only step is a partition whose kernel has slots for several runs.
     run_queue: Option<RunQueue>,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
-    parallel: Box<dyn Parallel + Send>,
-    limits: Limits,
+    /// Number of threads that steps on the CPU use.
+    threads: usize,
+    /// The threads, from the first run on; `None` while they are used.
+    parallel: Option<Box<dyn Parallel + Send>>,
 }
 
 impl Executor {
-    /// Creates the executor of these steps, and allocates the memory of the plan. Threads are started only if
-    /// there are steps on the CPU.
-    pub(crate) fn new(
-        graph: Graph,
-        subgraph: usize,
-        placed: Vec<PlacedStep>,
-        plan: &Plan,
-        options: &Options,
-    ) -> Result<Self, Error> {
-        let mut touched = vec![false; graph.tensors.len()];
-        let ids = placed.iter().flat_map(|step| step.inputs(&graph).into_iter().chain(step.outputs(&graph)));
-        ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
-        let memory = Memory::new(&graph, plan, &touched)?;
-        let on_cpu = placed.iter().any(|step| matches!(step, PlacedStep::Node(_)));
-        let threads = options.threads.min(MAX_THREADS);
-        let parallel: Box<dyn Parallel + Send> =
-            if on_cpu && threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) };
-        let step = |step| match step {
-            PlacedStep::Partition(partition) => Step::Partition(partition),
-            PlacedStep::Node(id) => {
-                let node = graph.node(id);
+    /// Makes the kernels of the partitions, and allocates the memory of the plan.
+    pub(crate) fn new(prepared: Arc<Prepared>, options: &Options) -> Result<Self, Error> {
+        let graph = &prepared.graph;
+        let memory = Memory::new(graph, &prepared.plan, &prepared.touched)?;
+        let step = |step: &PreparedStep| match step {
+            PreparedStep::Partition(partition) => Ok(Step::Partition(partition.delegated()?)),
+            PreparedStep::Node { id, cache, working } => {
+                let node = graph.node(*id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
                 let unknown = tensors.any(|id| memory.is_own(*id));
-                let working = working_memory(&graph, node);
-                Step::Node { id, cache: Cache::default(), working, runtime_shapes: unknown.then(Vec::new) }
+                let kept = if cache.is_empty() { working.kept } else { 0 };
+                let working = WorkingMemory { kept, ..*working };
+                Ok(Step::Node { id: *id, cache: Cache::new(cache.clone()), working, runtime_shapes: unknown.then(Vec::new) })
             }
         };
-        let steps: Vec<Step> = placed.into_iter().map(step).collect();
+        let mut steps: Vec<Step> = prepared.steps.iter().map(step).collect::<Result<_, Error>>()?;
+        let on_cpu = steps.iter().any(|step| matches!(step, Step::Node { .. }));
+        let threads = if on_cpu { options.threads.min(MAX_THREADS) } else { 1 };
+        let partitions = steps.iter_mut().filter_map(|step| match step {
+            Step::Partition(partition) => Some(partition),
+            Step::Node { .. } => None,
+        });
+        link(&mut partitions.collect::<Vec<_>>(), &prepared.on_host);
         let run_queue = match &steps[..] {
             // With the CPU fallback, the arena must contain the inputs when the device is lost.
-            [Step::Partition(partition)] => RunQueue::new(&graph, partition, options.cpu_fallback),
+            [Step::Partition(partition)] => RunQueue::new(graph, partition, options.cpu_fallback),
             _ => None,
         };
-        let limits = plan.limits.clone();
-        let mut executor = Self { graph, subgraph, steps, memory, run_queue, made: false, parallel, limits };
+        let mut executor = Self { prepared, steps, memory, run_queue, made: false, threads, parallel: None };
         executor.reset_variables();
         Ok(executor)
     }
 
+    /// Returns what the interpreters of the subgraph have in common.
+    pub(crate) fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+
     /// Returns the graph whose steps run.
     pub(crate) fn graph(&self) -> &Graph {
-        &self.graph
+        &self.prepared.graph
     }
 
     /// Returns the bytes of an input in the arena, for reading and writing; `None` if there is no such input.
@@ -97,13 +100,14 @@ impl Executor {
         if let Some(run_queue) = &mut self.run_queue {
             run_queue.touch(input);
         }
-        Ok(self.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
+        Ok(self.prepared.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
     }
 
     /// Copies the value of an input to the arena if only the memory of the device contains it. Required
     /// before [`Executor::keep_values_of`], which reads the arena.
     pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
-        let Self { graph, steps, memory, run_queue, .. } = self;
+        let Self { prepared, steps, memory, run_queue, .. } = self;
+        let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => run_queue.keep(input, graph, memory, partition),
             _ => Ok(()),
@@ -112,14 +116,15 @@ impl Executor {
 
     /// Returns the size of an input in bytes; `None` if there is no such input.
     pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
-        let id = *self.graph.inputs.get(input)?;
-        self.memory.tensor(&self.graph, id).map(|(_, bytes)| bytes.len())
+        let id = *self.prepared.graph.inputs.get(input)?;
+        self.memory.tensor(&self.prepared.graph, id).map(|(_, bytes)| bytes.len())
     }
 
     /// Writes an input, to the arena or directly to the memory of the device. `bytes` must have the size of
     /// the input.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
-        let Self { graph, steps, memory, run_queue, .. } = self;
+        let Self { prepared, steps, memory, run_queue, .. } = self;
+        let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
                 run_queue.write((input, bytes), graph, memory, partition)
@@ -137,11 +142,11 @@ impl Executor {
         if !self.has_outputs() {
             return None;
         }
-        let id = *self.graph.outputs.get(output)?;
-        let fact = self.graph.fact(id);
+        let id = *self.prepared.graph.outputs.get(output)?;
+        let fact = self.prepared.graph.fact(id);
         match self.maker(output) {
             Some(_) => Some((fact.shape.as_ref()?, fact.byte_size()?)),
-            None => self.memory.tensor(&self.graph, id).map(|(shape, bytes)| (shape, bytes.len())),
+            None => self.memory.tensor(&self.prepared.graph, id).map(|(shape, bytes)| (shape, bytes.len())),
         }
     }
 
@@ -151,7 +156,7 @@ impl Executor {
         let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
         let bytes = match self.maker(output) {
             Some((run_queue, partition)) => run_queue.output(output, size, partition)?,
-            None => self.memory.tensor(&self.graph, self.graph.outputs[output]).map(|(_, bytes)| bytes),
+            None => self.memory.tensor(&self.prepared.graph, self.prepared.graph.outputs[output]).map(|(_, bytes)| bytes),
         };
         Ok(bytes.map(|bytes| (shape, bytes)))
     }
@@ -195,7 +200,7 @@ impl Executor {
     /// Waits until all outputs have arrived from the device, so that a failure of the device during their
     /// transfer is returned here at the latest.
     pub(crate) fn settle(&self) -> Result<(), Error> {
-        (0..self.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
+        (0..self.prepared.graph.outputs.len()).try_for_each(|output| self.output(output).map(drop))
     }
 
     /// Returns the number of runs that can be in progress at the same time; 1 without a run queue.
@@ -210,8 +215,9 @@ impl Executor {
 
     /// Starts `times` runs in the run queue under the single id `run`, and does not wait for them; `None`
     /// without a run queue.
-    pub(crate) fn start(&mut self, run: Run, times: usize) -> Option<Result<(), Error>> {
-        let Self { graph, steps, memory, run_queue, .. } = self;
+    pub(crate) fn start(&mut self, run: RunId, times: usize) -> Option<Result<(), Error>> {
+        let Self { prepared, steps, memory, run_queue, .. } = self;
+        let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
                 Some(run_queue.start((run, times), graph, memory, partition))
@@ -220,8 +226,22 @@ impl Executor {
         }
     }
 
+    /// Returns an object with which any thread can wait for a run that [`start`](Self::start) started; `None` without
+    /// a run queue, or if the run was waited for or its outputs were discarded.
+    pub(crate) fn completion(&self, run: RunId) -> Option<Result<RunEnd, Error>> {
+        match (&self.run_queue, &self.steps[..]) {
+            (Some(run_queue), [Step::Partition(partition)]) => run_queue.completion(run, partition),
+            _ => None,
+        }
+    }
+
+    /// Whether runs can be started without waiting for them.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.run_queue.is_some()
+    }
+
     /// Waits for a run that [`start`](Self::start) started. Fails without a run queue.
-    pub(crate) fn wait(&mut self, run: Run) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, run: RunId) -> Result<(), Error> {
         match (&mut self.run_queue, &mut self.steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => run_queue.wait(run, partition),
             _ => Err(gone(run)),
@@ -230,22 +250,22 @@ impl Executor {
 
     /// Resets all variable tensors to their initial values.
     pub(crate) fn reset_variables(&mut self) {
-        for id in variables(&self.graph) {
+        for id in variables(&self.prepared.graph) {
             if let Some(bytes) = self.memory.bytes_mut(id) {
-                bytes.fill(self.graph.fact(id).first_byte());
+                bytes.fill(self.prepared.graph.fact(id).first_byte());
             }
         }
     }
 
     /// Returns a copy of the bytes of every variable tensor, in the order of the tensors.
     pub(crate) fn variables(&self) -> Vec<Vec<u8>> {
-        let bytes = |id| self.memory.tensor(&self.graph, id).map_or(Vec::new(), |(_, bytes)| bytes.to_vec());
-        variables(&self.graph).map(bytes).collect()
+        let bytes = |id| self.memory.tensor(&self.prepared.graph, id).map_or(Vec::new(), |(_, bytes)| bytes.to_vec());
+        variables(&self.prepared.graph).map(bytes).collect()
     }
 
     /// Restores every variable tensor to the bytes that [`Executor::variables`] returned.
     pub(crate) fn set_variables(&mut self, values: &[Vec<u8>]) {
-        for (id, value) in variables(&self.graph).zip(values) {
+        for (id, value) in variables(&self.prepared.graph).zip(values) {
             if let Some(bytes) = self.memory.bytes_mut(id).filter(|bytes| bytes.len() == value.len()) {
                 bytes.copy_from_slice(value);
             }
@@ -260,10 +280,10 @@ impl Executor {
     /// Copies the inputs and variables of equal shape from `other`, an executor of the same subgraph whose
     /// arena contains its inputs.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
-        let ids: Vec<_> = self.graph.inputs.iter().copied().chain(variables(&self.graph)).collect();
+        let ids: Vec<_> = self.prepared.graph.inputs.iter().copied().chain(variables(&self.prepared.graph)).collect();
         for id in ids {
-            if let Some((shape, bytes)) = other.memory.tensor(&other.graph, id)
-                && self.graph.fact(id).shape.as_ref() == Some(shape)
+            if let Some((shape, bytes)) = other.memory.tensor(&other.prepared.graph, id)
+                && self.prepared.graph.fact(id).shape.as_ref() == Some(shape)
                 && let Some(into) = self.memory.bytes_mut(id)
             {
                 into.copy_from_slice(bytes);
@@ -296,12 +316,13 @@ impl Executor {
         if times == 0 {
             return Ok(());
         }
-        if let Some(started) = self.start(Run::UNCOUNTED, times) {
+        if let Some(started) = self.start(RunId::UNCOUNTED, times) {
             started?;
-            return self.wait(Run::UNCOUNTED);
+            return self.wait(RunId::UNCOUNTED);
         }
         self.made = false;
-        let Self { graph, steps, memory, .. } = self;
+        let Self { prepared, steps, memory, .. } = self;
+        let graph = &prepared.graph;
         if let [Step::Partition(partition)] = &mut steps[..] {
             run_partition(graph, memory, partition, times)?;
             self.made = true;
@@ -309,9 +330,9 @@ impl Executor {
         }
         for _ in 0..times {
             environment.start();
-            let parallel = std::mem::replace(&mut self.parallel, Box::new(Serial));
+            let parallel = self.parallel.take().unwrap_or_else(|| threads(self.threads));
             let result = self.run_with(&*parallel, environment);
-            self.parallel = parallel;
+            self.parallel = Some(parallel);
             result?;
         }
         Ok(())
@@ -324,8 +345,11 @@ impl Executor {
         }
         self.made = false;
         self.memory.clear_own();
-        let Self { graph, subgraph, steps, memory, limits, .. } = self;
+        let Self { prepared, steps, memory, .. } = self;
+        let Prepared { graph, subgraph, plan, .. } = &**prepared;
+        let limits = &plan.limits;
         for step in steps {
+            environment.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
                 Step::Node { id, cache, working, runtime_shapes } => {
@@ -351,6 +375,11 @@ impl Executor {
         self.made = true;
         Ok(())
     }
+}
+
+/// Starts a pool for this many threads, including the calling one.
+fn threads(threads: usize) -> Box<dyn Parallel + Send> {
+    if threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) }
 }
 
 fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {

@@ -13,6 +13,9 @@ pub(crate) trait Subgraphs {
     /// Begins a run of the interpreter: resets the number of subgraph runs and the error.
     fn start(&mut self);
 
+    /// Returns an error if the interpreter's run was cancelled. Called before each step.
+    fn check_cancelled(&self) -> Result<(), Error>;
+
     /// Takes the error of a called subgraph that made the calling operator fail; `None` if no called subgraph
     /// failed.
     fn failure(&mut self) -> Option<Error>;
@@ -65,7 +68,7 @@ impl Host for NodeHost<'_> {
     fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
         let slot = self.made.get_mut(output);
         let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
-        let mut buffer = AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::unsupported(error.to_string()))?;
+        let mut buffer = AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::out_of_memory(error.to_string()))?;
         buffer.copy_from_slice(bytes);
         *slot = Some((shape, buffer));
         Ok(())

@@ -33,7 +33,7 @@ impl Memory {
     /// Allocates the memory of a plan. `touched` says for each tensor whether a step or an output of the
     /// graph accesses it.
     pub(crate) fn new(graph: &Graph, plan: &Plan, touched: &[bool]) -> Result<Self, Error> {
-        let no_memory = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Unsupported, format!("tensors: {error}"));
+        let no_memory = |error: &dyn std::fmt::Display| Error::new(ErrorKind::OutOfMemory, format!("tensors: {error}"));
         let mut slots = Vec::with_capacity(graph.tensors.len());
         for ((tensor, range), touched) in graph.tensors.iter().zip(&plan.ranges).zip(touched) {
             slots.push(match (&tensor.fact.constant, range, touched) {

@@ -2,10 +2,12 @@
 //! delegates.
 //!
 //! [`prepare()`] imports the graph, runs the graph passes, assigns nodes to delegates and plans memory. The
-//! [`Executor`](executor::Executor) runs the resulting steps in one arena. The [`Environment`] contains the
+//! [`Executor`](executor::Executor) runs the resulting steps in one arena. The [`Plans`] keep what was prepared for all
+//! interpreters of a model. The [`Environment`] contains the
 //! other subgraphs, which operators call, and the resource variables. This module does not depend on the
 //! public interpreter.
 
+mod cancellation;
 mod environment;
 pub(crate) mod executor;
 mod host;
@@ -13,13 +15,18 @@ mod memory;
 mod node;
 mod options;
 pub(crate) mod plan;
+mod plans;
 mod poison;
 pub(crate) mod prepare;
 mod run_queue;
 mod saved_state;
+mod shared_weights;
 
+pub use cancellation::Cancellation;
 pub(crate) use environment::Environment;
 pub(crate) use options::Options;
-pub(crate) use prepare::{PrepareMode, Prepared, import, prepare};
-pub use run_queue::Run;
+pub(crate) use plans::{Key, Plans};
+pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};
+pub(crate) use run_queue::RunId;
 pub(crate) use saved_state::State;
+pub(crate) use shared_weights::SharedWeights;

@@ -82,12 +82,13 @@ pub(crate) fn run_resized(
     let now = facts.iter().flatten().filter_map(|fact| fact.shape.clone()).chain(shapes.iter().cloned());
     let now: Vec<_> = now.collect();
     if *known != now {
-        (*cache, *known) = (Cache::default(), now);
+        cache.clear();
+        *known = now;
     }
     let mut own = Vec::new();
     for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
         let size = graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX);
-        let no_memory = |reason: String| OpError::unsupported(format!("an output of shape {shape}: {reason}"));
+        let no_memory = |reason: String| OpError::out_of_memory(format!("an output of shape {shape}: {reason}"));
         own.push((*id, AlignedBuffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
     }
     let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();

@@ -1,5 +1,7 @@
 //! Options of an interpreter, as the preparation of its subgraphs uses them.
 
+use attache_ops::OpResolver;
+
 use crate::Limits;
 use crate::delegate::guard::Delegates;
 
@@ -12,12 +14,15 @@ pub(crate) struct Options {
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
     pub(crate) limits: Limits,
+    /// The operators that the program registered.
+    pub(crate) resolver: OpResolver,
 }
 
 impl Options {
     /// Creates options for `threads` threads and these limits, without delegates and without the CPU
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        Self { threads, delegates: Delegates::default(), required: false, cpu_fallback: false, limits: limits.clone() }
+        let (delegates, resolver) = Default::default();
+        Self { threads, delegates, required: false, cpu_fallback: false, limits: limits.clone(), resolver }
     }
 }

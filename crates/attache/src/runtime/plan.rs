@@ -118,12 +118,14 @@ fn needed(graph: &Graph, owners: &[TensorId], steps: &[PlacedStep]) -> Vec<Optio
 
 fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result<usize, Error> {
     let tensor = graph.tensor(id);
-    let reason = match tensor.fact.byte_size() {
+    let (kind, reason) = match tensor.fact.byte_size() {
         Some(size) if size as u64 <= limits.tensor_bytes => return Ok(size),
-        Some(size) => exceeded("tensor_bytes", format_args!("{size} bytes"), limits.tensor_bytes),
-        None => format!("tensors of type {} are not implemented", tensor.fact.data_type),
+        Some(size) => {
+            (ErrorKind::LimitExceeded, exceeded("tensor_bytes", format_args!("{size} bytes"), limits.tensor_bytes))
+        }
+        None => (ErrorKind::Unsupported, format!("tensors of type {} are not implemented", tensor.fact.data_type)),
     };
     let location =
         ModelLocation { subgraph: Some(subgraph), operator: None, tensor: Some((id.index(), tensor.name.clone())) };
-    Err(Error::list(ErrorKind::Unsupported, "", vec![(location, reason)]))
+    Err(Error::list(kind, "", vec![(location, reason)]))
 }

@@ -1,54 +1,55 @@
 //! The preparation of a subgraph: import, graph passes, assignment to delegates, and memory plan.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use attache_base::{Shape, Stopwatch};
-use attache_graph::{Graph, Node};
+use attache_graph::{Graph, Node, NodeId, SharedCache, WorkingMemory};
 use attache_model::{Model, ModelLocation};
+use attache_ops::OpResolver;
 
 use super::Options;
-use super::executor::Executor;
-use super::plan::plan;
-use crate::partition::assign::{Assignment, PlacedStep, assign};
-use crate::partition::link::link;
+use super::plan::{Plan, plan};
+use super::shared_weights::SharedWeights;
+use crate::limits::working_memory;
+use crate::partition::Unit;
+use crate::partition::assign::{Assignment, PlacedPartition, PlacedStep, assign};
 use crate::partition::placement::{NodePlacement, Placement};
-use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Report};
+use crate::{DelegateError, DelegateErrorKind, Error, ErrorKind, Limits, Report};
 
 /// Maximum number of panic messages that a report or an [`Environment`](super::Environment) keeps. A delegate
 /// may panic once for each of many input shapes.
 pub(crate) const MOST_PANICS: usize = 64;
 
-/// A prepared subgraph: its executor, where each operator of the model file runs, and the report for the
-/// user.
+/// A prepared subgraph: everything that its interpreters have in common, for one set of input shapes.
 pub(crate) struct Prepared {
-    pub(crate) executor: Executor,
-    pub(crate) placement: Placement,
+    pub(crate) graph: Graph,
+    /// The index of the subgraph in the model.
+    pub(crate) subgraph: usize,
+    /// The steps of a run, in execution order.
+    pub(crate) steps: Vec<PreparedStep>,
+    pub(crate) plan: Plan,
+    /// For each tensor, whether a step or an output of the graph accesses it in host memory.
+    pub(crate) touched: Vec<bool>,
+    /// For each tensor, whether a node on the CPU reads it or it is an output of the graph. A reshape that shares
+    /// memory counts as a node.
+    pub(crate) on_host: Vec<bool>,
+    /// Where each operator of the model file runs.
+    pub(crate) placement: Arc<Placement>,
     pub(crate) report: Report,
 }
 
-impl Prepared {
-    /// Records in the placement and the report that the CPU now runs what delegates ran in the preparation
-    /// `before`, with `error` as the reason.
-    pub(crate) fn record_fallback(&mut self, before: &Self, error: &Error) {
-        tracing::warn!("{error}; the CPU takes over");
-        self.placement.fall_back(&before.placement, &error.to_string());
-        self.remember(before);
-        self.report.fallback = Some(error.to_string());
-    }
-
-    /// Copies the panic messages and the reason of the CPU fallback from the preparation `before`, which this
-    /// one replaces.
-    pub(crate) fn remember(&mut self, before: &Self) {
-        let own = std::mem::take(&mut self.report.panics);
-        let panics = before.panics().into_iter().chain(own);
-        self.report.panics = panics.collect::<BTreeSet<_>>().into_iter().take(MOST_PANICS).collect();
-        self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
-    }
-
-    /// Returns the messages of delegates that panicked, during preparation or in a run.
-    pub(crate) fn panics(&self) -> Vec<String> {
-        self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
-    }
+/// One step of a prepared subgraph.
+pub(crate) enum PreparedStep {
+    /// A node on the CPU.
+    Node {
+        id: NodeId,
+        /// The packed weights of the node.
+        cache: Arc<SharedCache>,
+        /// The memory that a run of the node allocates.
+        working: WorkingMemory,
+    },
+    /// A partition, which runs on a delegate.
+    Partition(PlacedPartition),
 }
 
 /// Whether the preparation of a subgraph may infer the shapes of resource variables.
@@ -63,24 +64,26 @@ pub(crate) enum PrepareMode {
 }
 
 /// Prepares a subgraph for these input shapes; `None`, or no entry, for an input that keeps the shape of the
-/// model file.
+/// model file. Constants and packed weights that are in `shared` are used again.
 pub(crate) fn prepare(
     model: &Model,
     subgraph: usize,
     options: &Options,
     shapes: &[Option<Shape>],
     mode: PrepareMode,
+    shared: &mut SharedWeights,
 ) -> Result<Prepared, Error> {
     let start = Stopwatch::start();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
-    let mut graph = import(model, subgraph, shapes, mode)?;
+    let mut graph = import(model, subgraph, shapes, mode, &options.resolver)?;
     check_inputs(&graph, subgraph)?;
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
     options.limits.check_graph(&graph, subgraph)?;
     let log = attache_passes::run(&mut graph);
     options.limits.check_graph(&graph, subgraph)?;
-    let assignment = assign(&graph, &options.delegates);
+    shared.share_constants(&mut graph, subgraph);
+    let assignment = assign(&graph, (model, subgraph), &options.delegates);
     let fault = match fault(&assignment) {
         Some(fault) if !options.cpu_fallback => return Err(fault),
         fault => fault,
@@ -92,19 +95,52 @@ pub(crate) fn prepare(
     }
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
-    let mut steps = assignment.steps;
-    // The kernels are linked before the plan removes reshapes from the steps, because the reshapes count as
-    // readers of tensors.
-    link(&graph, &mut steps);
-    let plan = plan(&graph, subgraph, &mut steps, &options.limits)?;
-    let executor = Executor::new(graph, subgraph, steps, &plan, options)?;
+    let mut prepared = Prepared::new(graph, subgraph, assignment.steps, &options.limits, shared)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;
-    (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (plan.size, plan.lower_bound);
+    (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (prepared.plan.size, prepared.plan.lower_bound);
     report.prepare_ms = start.milliseconds();
     placement.log.iter().for_each(|line| tracing::info!("{line}"));
-    Ok(Prepared { executor, placement, report })
+    (prepared.placement, prepared.report) = (Arc::new(placement), report);
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Plans the memory of a graph with these steps, without a placement and a report.
+    pub(crate) fn new(
+        graph: Graph,
+        subgraph: usize,
+        mut placed: Vec<PlacedStep>,
+        limits: &Limits,
+        shared: &mut SharedWeights,
+    ) -> Result<Self, Error> {
+        let on_host = on_host(&graph, &placed);
+        let plan = plan(&graph, subgraph, &mut placed, limits)?;
+        let mut touched = vec![false; graph.tensors.len()];
+        let ids = placed.iter().flat_map(|step| step.inputs(&graph).into_iter().chain(step.outputs(&graph)));
+        ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
+        let step = |step| match step {
+            PlacedStep::Partition(partition) => PreparedStep::Partition(partition),
+            PlacedStep::Node(id) => {
+                let node = graph.node(id);
+                let (cache, working) = (shared.cache(&graph, node), working_memory(&graph, node));
+                PreparedStep::Node { id, cache, working }
+            }
+        };
+        let steps = placed.into_iter().map(step).collect();
+        let (placement, report) = Default::default();
+        Ok(Self { graph, subgraph, steps, plan, touched, on_host, placement, report })
+    }
+}
+
+/// Returns for each tensor whether a node on the CPU reads it or it is an output of the graph.
+fn on_host(graph: &Graph, placed: &[PlacedStep]) -> Vec<bool> {
+    let mut on_host = vec![false; graph.tensors.len()];
+    let nodes = placed.iter().filter(|step| matches!(step, PlacedStep::Node(_)));
+    let ids = nodes.flat_map(|step| step.inputs(graph)).chain(graph.outputs.iter().copied());
+    ids.for_each(|id| on_host[id.index()] = true);
+    on_host
 }
 
 /// Imports a subgraph as a graph. Fails with an error that lists all invalid operators of the subgraph.
@@ -113,11 +149,12 @@ pub(crate) fn import(
     subgraph: usize,
     shapes: &[Option<Shape>],
     mode: PrepareMode,
+    resolver: &OpResolver,
 ) -> Result<Graph, Error> {
     check_shapes(shapes)?;
     let (graph, errors) = match mode {
-        PrepareMode::First => attache_ops::import_first(model, subgraph, shapes),
-        PrepareMode::Later => attache_ops::import(model, subgraph, shapes),
+        PrepareMode::First => attache_ops::import_first(model, subgraph, shapes, resolver),
+        PrepareMode::Later => attache_ops::import(model, subgraph, shapes, resolver),
     };
     if !errors.is_empty() {
         let problem = |error: attache_ops::ImportError| {
@@ -215,7 +252,7 @@ fn delegates_report(assignment: &Assignment) -> Report {
     let mut sum = Report { panics: assignment.panics.clone(), ..Report::default() };
     for step in &assignment.steps {
         let PlacedStep::Partition(partition) = step else { continue };
-        let report = partition.kernel.report();
+        let report = partition.prepared.report();
         sum.dispatches += report.dispatches;
         sum.variants.extend(&report.variants);
         sum.alternatives.extend(&report.alternatives);

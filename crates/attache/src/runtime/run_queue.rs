@@ -12,15 +12,15 @@ use attache_base::{copy, copy_to_all};
 use attache_graph::{Graph, TensorId};
 
 use super::memory::Memory;
+use crate::delegate::guard::RunEnd;
 use crate::partition::assign::Delegated;
 use crate::{DelegateError, Error};
 
-/// Identifies a run that was started by [`Interpreter::invoke_async`](crate::Interpreter::invoke_async), for
-/// [`Interpreter::wait`](crate::Interpreter::wait).
+/// Identifies a run of an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Run(pub(crate) u64);
+pub(crate) struct RunId(pub(crate) u64);
 
-impl Run {
+impl RunId {
     /// Identifies every synchronous run. There is at most one, since it is waited for immediately.
     pub(crate) const UNCOUNTED: Self = Self(0);
 }
@@ -51,7 +51,7 @@ struct Slot {
     /// Version of the value of each of the partition's inputs in the slot; 0 before the first one.
     inputs: Vec<u64>,
     /// The run in the slot, from its start until it is waited for; `None` if the slot is free.
-    run: Option<Run>,
+    run: Option<RunId>,
 }
 
 /// The run queue of a graph that is a single partition.
@@ -67,7 +67,7 @@ pub(crate) struct RunQueue {
     /// Index of the slot of the run that was started last.
     last: usize,
     /// The run that was waited for last and the index of its slot, while its outputs can be read.
-    waited: Option<(usize, Run)>,
+    waited: Option<(usize, RunId)>,
 }
 
 impl RunQueue {
@@ -225,7 +225,7 @@ impl RunQueue {
     /// outputs are those of the last one. If no slot is free, discards the outputs of the oldest run.
     pub(crate) fn start(
         &mut self,
-        (run, times): (Run, usize),
+        (run, times): (RunId, usize),
         graph: &Graph,
         memory: &mut Memory,
         partition: &mut Delegated,
@@ -242,9 +242,20 @@ impl RunQueue {
         Ok(())
     }
 
+    /// Returns an object with which any thread can wait for a run; `None` if it was waited for, or its outputs were
+    /// discarded.
+    pub(crate) fn completion(
+        &self,
+        run: RunId,
+        partition: &Delegated,
+    ) -> Option<Result<RunEnd, Error>> {
+        let slot = self.slots.iter().position(|slot| slot.run == Some(run))?;
+        Some(partition.kernel.completion(slot).map_err(|error| partition.failed(&error)))
+    }
+
     /// Waits for a run, so that [`read`](Self::read) and [`output`](Self::output) return its outputs from now
     /// on. Fails if its outputs have been discarded.
-    pub(crate) fn wait(&mut self, run: Run, partition: &mut Delegated) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, run: RunId, partition: &mut Delegated) -> Result<(), Error> {
         let Some(slot) = self.slots.iter().position(|slot| slot.run == Some(run)) else {
             let was_waited_for = self.waited.is_some_and(|(_, other)| other == run);
             return if was_waited_for { Ok(()) } else { Err(gone(run)) };
@@ -300,7 +311,7 @@ impl RunQueue {
 }
 
 /// Returns the error for waiting for a run whose outputs have been discarded.
-pub(crate) fn gone(run: Run) -> Error {
+pub(crate) fn gone(run: RunId) -> Error {
     let remedy = "wait for runs before as many others are started as may be under way, and before inputs are resized";
     Error::usage(format!("the outputs of run {} are gone: {remedy}", run.0))
 }

@@ -34,7 +34,7 @@ mod tests {
     use attache_model::Model;
 
     use crate::Limits;
-    use crate::runtime::{Environment, Options, PrepareMode, prepare};
+    use crate::runtime::{Environment, Key, Options, Plans, PrepareMode};
 
     use super::*;
 
@@ -44,8 +44,10 @@ mod tests {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
         let model = Model::from_path(format!("{folder}/model.tflite")).unwrap();
         let options = Options::new(1, &Limits::default());
-        let mut executor = prepare(&model, 0, &options, &[], PrepareMode::First).unwrap().executor;
-        let mut environment = Environment::new(&model, 0, &options);
+        let plans = Plans::new(&model, &options);
+        let key = Key { subgraph: 0, shapes: Vec::new(), mode: PrepareMode::First, is_called: false };
+        let mut executor = Executor::new(plans.prepared(&key).unwrap(), &options).unwrap();
+        let mut environment = Environment::new(plans);
         executor.input_mut(0).unwrap().unwrap().fill(0x3f);
         let run = |executor: &mut Executor, environment: &mut Environment| {
             executor.run(1, environment).unwrap();

@@ -4,12 +4,17 @@
 mod clock;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use attache_base::{Stopwatch, copy};
 
 use self::clock::Clock;
-use super::{Interface, MAX_PENDING, Recording, RecordingCost, Runs, Times, no_timestamps, params};
+use super::{
+    Completion, Ended, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
+};
+use crate::device::constants::{DeviceConstant, together};
 use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{BufferRange, Plan, PlanBuffer, WeightSource, padded};
@@ -89,66 +94,128 @@ impl Interface for Encoder {
         self.0.has_timestamps(Submission::Encoder)
     }
 
-    fn record(
-        &self,
-        plan: &Plan,
-        weights: &dyn WeightSource,
-        runs: Runs,
-    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
-        device.scoped(|| Builder { device, plan, weights, runs }.build())?
+        device.scoped(|| EncoderPlan::load(device, plan, weights))?
     }
 }
 
+/// A plan on a device: its pipelines, and its constants in buffers.
+struct EncoderPlan {
+    device: Device,
+    plan: Arc<Plan>,
+    /// The pipeline of each dispatch.
+    pipelines: Vec<Arc<wgpu::ComputePipeline>>,
+    /// The location of each weight, in the order of [`Plan::weights`].
+    weights: Vec<DeviceConstant<wgpu::Buffer>>,
+    /// The location of each dispatch's parameters.
+    params: Vec<Slice>,
+}
+
+impl LoadedPlan for EncoderPlan {
+    fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError> {
+        self.device.check()?;
+        Ok(Box::new(self.device.scoped(|| Builder { loaded: self, runs }.build())??))
+    }
+}
+
+impl EncoderPlan {
+    fn load(
+        device: &Device,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+        use wgpu::BufferUsages as Usages;
+        let start = Stopwatch::start();
+        let pipelines = device.pipelines(&plan.sources())?;
+        let compile_ms = start.milliseconds();
+        let start = Stopwatch::start();
+        let block = weights.block()?;
+        let ranges: Vec<Range<usize>> =
+            plan.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect();
+        let usage = Usages::STORAGE | Usages::COPY_SRC;
+        let weights = device.constants().load(&block, &ranges, |missing| upload(device, &block, missing, usage))?;
+        let (params, ranges) = params(plan);
+        let ranges: Vec<Range<usize>> = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
+        let uploaded = upload(device, &params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
+        let params = uploaded.iter().zip(&ranges).map(|(constant, range)| Slice::of(constant, range.len())).collect();
+        let upload_ms = start.milliseconds();
+        let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
+        let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, weights, params };
+        Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
+    }
+}
+
+impl Slice {
+    /// Returns the first `size` bytes of a constant.
+    fn of(constant: &DeviceConstant<wgpu::Buffer>, size: usize) -> Self {
+        Self { buffer: (*constant.buffer).clone(), offset: constant.offset as u64, size: size as u64 }
+    }
+}
+
+/// Uploads ranges of a block into as few buffers as the device's limit on buffer sizes allows. Each starts at an
+/// aligned offset. Returns the location of each range.
+fn upload(
+    device: &Device,
+    block: &[u8],
+    mut ranges: &[Range<usize>],
+    usage: wgpu::BufferUsages,
+) -> Result<Vec<DeviceConstant<wgpu::Buffer>>, GpuError> {
+    let limit = device.wgpu().limits().max_buffer_size;
+    let mut constants = Vec::with_capacity(ranges.len());
+    while !ranges.is_empty() {
+        let (offsets, size) = together(ranges, limit);
+        let buffer = Arc::new(buffer(device, size as u64, usage | wgpu::BufferUsages::COPY_DST)?);
+        for (range, offset) in ranges.iter().zip(&offsets) {
+            device.queue().write_buffer(&buffer, *offset as u64, &block[range.clone()]);
+            constants.push(DeviceConstant { buffer: buffer.clone(), offset: *offset });
+        }
+        ranges = &ranges[offsets.len()..];
+    }
+    Ok(constants)
+}
+
+/// Allocates a buffer of `size` bytes. Fails if the device does not support buffers as large.
+fn buffer(device: &Device, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
+    let limit = device.wgpu().limits().max_buffer_size;
+    if size > limit {
+        let message = format!("a buffer of {size} bytes is more than the device's {limit}");
+        return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+    }
+    let descriptor = wgpu::BufferDescriptor { label: None, size: size.max(4), usage, mapped_at_creation: false };
+    Ok(device.wgpu().create_buffer(&descriptor))
+}
+
 struct Builder<'a> {
-    device: &'a Device,
-    plan: &'a Plan,
-    weights: &'a dyn WeightSource,
+    loaded: &'a EncoderPlan,
     runs: Runs,
 }
 
 impl Builder<'_> {
-    fn build(&self) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+    fn build(&self) -> Result<Encoded, GpuError> {
         use wgpu::BufferUsages as Usages;
-        let plan = self.plan;
-        let start = Stopwatch::start();
-        let pipelines = self.device.pipelines(&plan.sources())?;
-        let compile_ms = start.milliseconds();
-
-        let start = Stopwatch::start();
+        let EncoderPlan { device, plan, pipelines, weights, params } = self.loaded;
         let banks: Vec<wgpu::Buffer> = (plan.banks.iter())
-            .map(|bytes| self.buffer(*bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
+            .map(|bytes| buffer(device, *bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
             .collect::<Result<_, _>>()?;
         let slots = self.runs.slots;
         let inputs: Vec<Vec<Slice>> = (0..slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
-        let ranges: Vec<(usize, usize)> =
-            plan.weights.iter().map(|weight| (weight.offset, padded(weight.size))).collect();
-        let weights = self.upload(&self.weights.block()?, &ranges, Usages::STORAGE | Usages::COPY_SRC)?;
-        let weights_bytes = ranges.iter().map(|(_, size)| size).sum();
-        let (params, ranges) = params(plan);
-        let params = self.upload(&params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
-        let upload_ms = start.milliseconds();
-
         let place = |slot: usize, range: &BufferRange| match range.buffer {
             PlanBuffer::Input(index) => inputs[slot][index].clone(),
             PlanBuffer::Bank(bank) => {
                 Slice { buffer: banks[bank].clone(), offset: range.offset as u64, size: padded(range.size) as u64 }
             }
-            // Each range is within one weight, since the weights may be in several buffers.
-            PlanBuffer::Weights => {
-                let index = plan.weights.partition_point(|weight| weight.offset < range.offset);
-                Slice { size: padded(range.size) as u64, ..weights[index].clone() }
-            }
+            PlanBuffer::Weights => Slice::of(&weights[plan.weight_at(range.offset)], padded(range.size)),
         };
         let mut commands = Vec::with_capacity(plan.dispatches.len());
-        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(&params) {
+        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(params) {
             let bindings = (0..slots).map(|slot| {
                 let slices = dispatch.bindings.iter().map(|bound| place(slot, &bound.range));
                 let params = Some((0, params.clone())).filter(|_| !dispatch.params.is_empty());
-                self.bind(&pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
+                self.bind(pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
             });
-            let bindings = bindings.collect();
+            let (bindings, pipeline) = (bindings.collect(), pipeline.clone());
             commands.push(Command { pipeline, bindings, groups: dispatch.groups });
         }
         let outputs = |slot: usize| plan.outputs.iter().map(|range| place(slot, range)).collect::<Vec<_>>();
@@ -160,63 +227,23 @@ impl Builder<'_> {
         }
         let mut all = Vec::with_capacity(slots);
         for (slot, inputs) in inputs.iter().enumerate() {
-            let staging = self.buffer(size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+            let staging = buffer(device, size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
             let read = vec![0; size as usize];
             all.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
         }
-        let clock = if self.runs.timed { Some(Clock::new(self.device, commands.len())?) } else { None };
-        let device = self.device.clone();
-        let encoded = Encoded { device, slots: all, commands, staged, clock, pending: VecDeque::new() };
-        Ok((Box::new(encoded), RecordingCost { compile_ms, upload_ms, weights_bytes }))
+        let clock = if self.runs.timed { Some(Clock::new(device, commands.len())?) } else { None };
+        Ok(Encoded { device: device.clone(), slots: all, commands, staged, clock, pending: VecDeque::new() })
     }
 
     /// Allocates a buffer for each input of a slot.
     fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
         use wgpu::BufferUsages as Usages;
         let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
-        self.plan.inputs.iter().map(|bytes| self.alone(*bytes, usage)).collect()
-    }
-
-    fn buffer(&self, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
-        let limit = self.device.wgpu().limits().max_buffer_size;
-        if size > limit {
-            let message = format!("a buffer of {size} bytes is more than the device's {limit}");
-            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
-        }
-        let descriptor = wgpu::BufferDescriptor { label: None, size: size.max(4), usage, mapped_at_creation: false };
-        Ok(self.device.wgpu().create_buffer(&descriptor))
-    }
-
-    fn alone(&self, bytes: usize, usage: wgpu::BufferUsages) -> Result<Slice, GpuError> {
-        let size = padded(bytes) as u64;
-        Ok(Slice { buffer: self.buffer(size, usage)?, offset: 0, size })
-    }
-
-    /// Uploads ranges of a block, each given by its offset and size in bytes, into as few buffers as the
-    /// device's limit on buffer sizes allows. Returns the location of each range.
-    fn upload(
-        &self,
-        block: &[u8],
-        mut ranges: &[(usize, usize)],
-        usage: wgpu::BufferUsages,
-    ) -> Result<Vec<Slice>, GpuError> {
-        let limit = self.device.wgpu().limits().max_buffer_size;
-        let mut slices = Vec::with_capacity(ranges.len());
-        while let Some((start, _)) = ranges.first() {
-            let end = |range: &(usize, usize)| range.0 + range.1;
-            let together = ranges.iter().take_while(|range| (end(range) - start) as u64 <= limit).count().max(1);
-            let (now, later) = ranges.split_at(together);
-            let bytes = &block[*start..end(&now[together - 1])];
-            let buffer = self.buffer(bytes.len() as u64, usage | wgpu::BufferUsages::COPY_DST)?;
-            self.device.queue().write_buffer(&buffer, 0, bytes);
-            slices.extend(now.iter().map(|(offset, size)| Slice {
-                buffer: buffer.clone(),
-                offset: (offset - start) as u64,
-                size: *size as u64,
-            }));
-            ranges = later;
-        }
-        Ok(slices)
+        let input = |bytes: &usize| {
+            let size = padded(*bytes) as u64;
+            Ok(Slice { buffer: buffer(&self.loaded.device, size, usage)?, offset: 0, size })
+        };
+        self.loaded.plan.inputs.iter().map(input).collect()
     }
 
     /// Creates a bind group of buffer ranges, each paired with its binding number.
@@ -231,12 +258,37 @@ impl Builder<'_> {
                 }),
             })
             .collect();
-        self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+        self.loaded.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &pipeline.get_bind_group_layout(0),
             entries: &entries,
         })
     }
+}
+
+/// A submission, for whose end any thread can wait.
+struct Submitted {
+    device: Device,
+    submission: wgpu::SubmissionIndex,
+}
+
+impl Completion for Submitted {
+    fn wait(&self, timeout: Duration) -> Result<bool, GpuError> {
+        let until =
+            wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
+        let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.device.wgpu().poll(until)));
+        self.device.check()?;
+        match waited {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
+            Ok(Err(error)) => Err(stopped(&error)),
+            Err(_) => self.device.noted(Err(GpuError::lost("a run"))),
+        }
+    }
+}
+
+fn stopped(error: &wgpu::PollError) -> GpuError {
+    GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))
 }
 
 /// Returns the argument of `poll` that waits for a submission and all earlier ones, or without a submission
@@ -252,7 +304,7 @@ fn poll(device: &Device, until: wgpu::PollType) -> Result<(), GpuError> {
     device.check()?;
     match waited {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(GpuError::new(GpuErrorKind::Failed, format!("the device stopped: {error}"))),
+        Ok(Err(error)) => Err(stopped(&error)),
         Err(_) => device.noted(Err(GpuError::lost("a run"))),
     }
 }
@@ -330,6 +382,15 @@ impl Recording for Encoded {
         staging.unmap();
         self.slots[slot].state = State::Read;
         self.device.check()
+    }
+
+    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+        match &self.slots[slot].state {
+            State::Started(submission, _) => {
+                Arc::new(Submitted { device: self.device.clone(), submission: submission.clone() })
+            }
+            State::None | State::Read => Arc::new(Ended),
+        }
     }
 
     fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {

@@ -22,8 +22,11 @@ use attache_base::parallel::both;
 use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
 use self::stream::{Bindings, CommandList, ListedDispatch, Stream};
-use super::{Interface, Recording, RecordingCost, Runs, SharedValue, Span, Times, no_timestamps, params};
-use crate::device::vulkan::{Pipeline, Use, Vulkan, failed};
+use super::{
+    Completion, Ended, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
+};
+use crate::device::constants::DeviceConstant;
+use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
 use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
@@ -43,10 +46,19 @@ const MAX_ARENAS: usize = 256 << 20;
 /// The interface that runs plans through Vulkan. It requires a Vulkan device that this crate opened.
 pub(super) struct Replay(pub(super) Device);
 
-/// A range, in bytes, of one of the recording's buffers, which is given by its index.
+/// One of the buffers that a recording uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BufferId {
+    /// A buffer of the recording's own, by its index among [`ReplayResources::buffers`].
+    Own(usize),
+    /// A buffer of constants, by its index among [`ReplayResources::constants`].
+    Constant(usize),
+}
+
+/// A range, in bytes, of one of the buffers that a recording uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slice {
-    buffer: usize,
+    buffer: BufferId,
     range: Range<usize>,
 }
 
@@ -94,12 +106,7 @@ impl Interface for Replay {
         self.0.has_timestamps(Submission::Replay)
     }
 
-    fn record(
-        &self,
-        plan: &Plan,
-        weights: &dyn WeightSource,
-        runs: Runs,
-    ) -> Result<(Box<dyn Recording>, RecordingCost), GpuError> {
+    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
         let unsupported =
@@ -107,42 +114,98 @@ impl Interface for Replay {
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
-        let resources = ReplayResources::new(device);
-        let mut builder = Builder { vulkan, plan, weights, resources, runs };
         // Constants are packed and uploaded while the driver compiles shaders.
         let compile = || vulkan.pipelines(&plan.sources()).map(|pipelines| (pipelines, elapsed()));
-        let (compiled, allocated) = both(compile, || builder.allocate());
+        let (compiled, uploaded) = both(compile, || Constants::load(device, vulkan, plan, weights));
         let (pipelines, compile_ms) = device.noted(compiled)?;
-        builder.resources.pipelines = pipelines;
-        let (map, weights_bytes) = device.noted(allocated)?;
-        let recording = device.noted(builder.build(map))?;
+        let constants = device.noted(uploaded)?;
         let upload_ms = elapsed() - compile_ms;
-        Ok((Box::new(recording), RecordingCost { compile_ms, upload_ms, weights_bytes }))
+        let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
+        let loaded = ReplayPlan { device: device.clone(), plan: plan.clone(), pipelines, constants };
+        Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
+    }
+}
+
+/// A plan on a device: its pipelines and constants.
+struct ReplayPlan {
+    device: Device,
+    plan: Arc<Plan>,
+    /// The pipeline of each dispatch.
+    pipelines: Vec<Arc<Pipeline>>,
+    constants: Constants,
+}
+
+impl LoadedPlan for ReplayPlan {
+    fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError> {
+        let device = &self.device;
+        device.check()?;
+        let unsupported = || GpuError::new(GpuErrorKind::Unsupported, "replay needs a Vulkan device");
+        let vulkan = device.vulkan().ok_or_else(unsupported)?;
+        let mut resources = ReplayResources::new(device);
+        resources.pipelines.clone_from(&self.pipelines);
+        let mut builder = Builder { vulkan, plan: &self.plan, constants: &self.constants, resources, runs };
+        let map = device.noted(builder.allocate())?;
+        Ok(Box::new(device.noted(builder.build(map))?))
+    }
+}
+
+/// The constants of a plan on the device.
+struct Constants {
+    /// The location of each weight, in the order of [`Plan::weights`].
+    weights: Vec<DeviceConstant<DeviceBuffer>>,
+    /// The buffer of all parameters.
+    params: Arc<DeviceBuffer>,
+    /// For each dispatch, the range of its parameters in the buffer.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Constants {
+    fn load(device: &Device, vulkan: &Vulkan, plan: &Plan, weights: &dyn WeightSource) -> Result<Self, GpuError> {
+        let block = weights.block()?;
+        let ranges: Vec<Range<usize>> =
+            plan.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect();
+        let mut resources = ReplayResources::new(device);
+        let weights = vulkan.constants.load(&block, &ranges, |missing| resources.upload(&block, missing))?;
+        let (block, ranges) = params(plan);
+        let ranges = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
+        let params = resources.upload(&block, &[0..block.len()])?.swap_remove(0).buffer;
+        Ok(Self { weights, params, ranges })
+    }
+
+    /// Returns all buffers, each once.
+    fn buffers(&self) -> Vec<Arc<DeviceBuffer>> {
+        let mut buffers = vec![self.params.clone()];
+        for weight in &self.weights {
+            if !buffers.iter().any(|buffer| Arc::ptr_eq(buffer, &weight.buffer)) {
+                buffers.push(weight.buffer.clone());
+            }
+        }
+        buffers
     }
 }
 
 struct Builder<'a> {
     vulkan: &'a Vulkan,
     plan: &'a Plan,
-    weights: &'a dyn WeightSource,
+    constants: &'a Constants,
     resources: ReplayResources,
     runs: Runs,
 }
 
 /// The index of the first stream's arena among the buffers of the recording. The arenas of further streams
 /// follow after the other buffers.
-const ARENA: usize = 0;
-/// The index of the buffer of weights and parameters.
-const CONSTANTS: usize = 1;
+const ARENA: BufferId = BufferId::Own(0);
 /// The index of the buffer of all slots' inputs.
-const INPUTS: usize = 2;
+const INPUTS: usize = 1;
 /// The index of the buffer to which all slots' outputs are copied for the host.
-const OUTPUTS: usize = 3;
+const OUTPUTS: usize = 2;
 
 /// The locations of the plan's buffers and of each dispatch's parameters in the buffers of the recording.
 struct Map {
     arena_bytes: usize,
     banks: Vec<usize>,
+    /// For each weight, its location. The weights and the parameters are in buffers of constants.
+    weights: Vec<(BufferId, usize)>,
     params: Vec<Slice>,
     /// For each slot, the location of each input.
     inputs: Vec<Vec<Slice>>,
@@ -157,7 +220,7 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
     let mut slice = |size: &usize| {
         let start = usize::next_multiple_of(end, ALIGNMENT);
         end = start + padded(*size);
-        Slice { buffer, range: start..end }
+        Slice { buffer: BufferId::Own(buffer), range: start..end }
     };
     let slices = (0..slots).map(|_| sizes.iter().map(&mut slice).collect()).collect();
     (slices, end)
@@ -234,9 +297,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Allocates all buffers and uploads the weights and parameters. Returns the locations, and the number of
-    /// bytes of the weights.
-    fn allocate(&mut self) -> Result<(Map, usize), GpuError> {
+    /// Allocates the recording's own buffers. Returns the locations.
+    fn allocate(&mut self) -> Result<Map, GpuError> {
         let plan = self.plan;
         let mut end = 0;
         let mut banks = Vec::with_capacity(plan.banks.len());
@@ -246,28 +308,31 @@ impl Builder<'_> {
         }
         let arena_bytes = end;
         self.resources.add(arena_bytes, Use::Device)?;
-        // The parameters follow the weights.
-        let start = plan.weight_bytes().next_multiple_of(ALIGNMENT);
-        let (params, ranges) = params(plan);
-        self.resources.add(start + params.len(), Use::Device)?;
-        let weights = self.weights.block()?;
-        self.resources.upload(&[(0, &weights), (start, &params)], CONSTANTS)?;
-        let params = ranges.iter().map(|(offset, size)| start + offset..start + offset + size);
-        let params = params.map(|range| Slice { buffer: CONSTANTS, range }).collect();
         let (inputs, end) = in_order(INPUTS, self.runs.slots, &plan.inputs);
         self.resources.add(end, Use::Write)?;
         let sizes: Vec<usize> = plan.outputs.iter().map(|output| output.size).collect();
         let (outputs, end) = in_order(OUTPUTS, self.runs.slots, &sizes);
         self.resources.add(end, Use::Read)?;
-        let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
-        Ok((Map { arena_bytes, banks, params, inputs, outputs }, weights_bytes))
+        self.resources.constants = self.constants.buffers();
+        let constant = |buffer: &Arc<DeviceBuffer>| {
+            let index = self.resources.constants.iter().position(|other| Arc::ptr_eq(other, buffer));
+            BufferId::Constant(index.expect("all buffers of constants were added"))
+        };
+        let weights = self.constants.weights.iter().map(|weight| (constant(&weight.buffer), weight.offset)).collect();
+        let params = self.constants.ranges.iter();
+        let params = params.map(|range| Slice { buffer: constant(&self.constants.params), range: range.clone() });
+        let params = params.collect();
+        Ok(Map { arena_bytes, banks, weights, params, inputs, outputs })
     }
 
     fn place(&self, map: &Map, slot: usize, range: &BufferRange) -> Slice {
         let (buffer, start) = match range.buffer {
             PlanBuffer::Input(index) => return map.inputs[slot][index].clone(),
             PlanBuffer::Bank(bank) => (ARENA, map.banks[bank]),
-            PlanBuffer::Weights => (CONSTANTS, 0),
+            PlanBuffer::Weights => {
+                let (buffer, start) = map.weights[self.plan.weight_at(range.offset)];
+                return Slice { buffer, range: start..start + padded(range.size) };
+            }
         };
         let start = start + range.offset;
         Slice { buffer, range: start..start + padded(range.size) }
@@ -311,7 +376,7 @@ impl Replayed {
 
     fn another_stream(&mut self) -> Result<Stream, GpuError> {
         self.resources.add(self.command_list.arena_bytes, Use::Device)?;
-        let arena = self.resources.buffers.len() - 1;
+        let arena = BufferId::Own(self.resources.buffers.len() - 1);
         self.command_list.record(&mut self.resources, (self.streams.len(), arena))
     }
 }
@@ -365,6 +430,13 @@ impl Recording for Replayed {
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
         let lasts = self.slots[slot].lasts.iter();
         self.streams.iter_mut().zip(lasts).try_for_each(|(stream, last)| stream.submissions.wait(*last))
+    }
+
+    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+        match self.slots[slot].last {
+            Some((stream, number)) => self.streams[stream].submissions.completion(number),
+            None => Arc::new(Ended),
+        }
     }
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, GpuError> {

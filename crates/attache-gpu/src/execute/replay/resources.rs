@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use super::Slice;
+use super::{BufferId, Slice};
 use crate::device::Device;
-use crate::device::vulkan::{Buffer, Pipeline, Use, Vulkan, failed};
+use crate::device::constants::{DeviceConstant, together};
+use crate::device::vulkan::{Buffer, DeviceBuffer, Pipeline, Use, Vulkan, failed};
 use crate::kernel::{GpuError, GpuErrorKind};
 
 /// The resources of a recording, which are freed with it.
@@ -17,7 +18,10 @@ pub(super) struct ReplayResources {
     pub(super) device: Device,
     /// The pipeline of each dispatch.
     pub(super) pipelines: Vec<Arc<Pipeline>>,
+    /// The recording's own buffers.
     pub(super) buffers: Vec<Buffer>,
+    /// The buffers of constants, which other recordings may use as well.
+    pub(super) constants: Vec<Arc<DeviceBuffer>>,
     pub(super) descriptors: Vec<vk::DescriptorPool>,
     commands: vk::CommandPool,
     /// The query pool of a timed recording, with two timestamps for each dispatch, before and after it; null
@@ -32,6 +36,7 @@ impl ReplayResources {
             device: device.clone(),
             pipelines: Vec::new(),
             buffers: Vec::new(),
+            constants: Vec::new(),
             descriptors: Vec::new(),
             commands: vk::CommandPool::null(),
             queries: vk::QueryPool::null(),
@@ -42,33 +47,55 @@ impl ReplayResources {
         self.device.vulkan().expect("recordings are made where it is")
     }
 
+    /// Returns the Vulkan object of a buffer.
+    pub(super) fn raw(&self, buffer: BufferId) -> vk::Buffer {
+        match buffer {
+            BufferId::Own(index) => self.buffers[index].raw,
+            BufferId::Constant(index) => self.constants[index].raw(),
+        }
+    }
+
     /// Allocates a buffer of this many bytes and adds it to `buffers`. Fails if the buffer is larger than the
     /// device allows.
     pub(super) fn add(&mut self, bytes: usize, purpose: Use) -> Result<(), GpuError> {
         let limit = self.device.wgpu().limits().max_buffer_size;
         if bytes as u64 > limit {
-            let message = format!("a buffer of {bytes} bytes is more than the device's {limit}");
-            return Err(GpuError::new(GpuErrorKind::Unsupported, message));
+            return Err(too_large(bytes, limit));
         }
         let buffer = self.vulkan().buffer(bytes, purpose)?;
         self.buffers.push(buffer);
         Ok(())
     }
 
-    /// Uploads parts, each given by its offset and its bytes, to the buffer with the index `buffer`, and
-    /// waits for the copy. The parts are sorted by offset.
-    pub(super) fn upload(&mut self, parts: &[(usize, &[u8])], buffer: usize) -> Result<(), GpuError> {
-        let size = parts.last().map_or(0, |(start, bytes)| start + bytes.len());
-        let mut staging = self.vulkan().buffer(size, Use::Write)?;
-        for (start, bytes) in parts {
-            // SAFETY: the device does not use the buffer yet.
-            let place = unsafe { staging.bytes_mut(*start..start + bytes.len()) };
-            place.copy_from_slice(bytes);
+    /// Uploads ranges of a block into as few buffers of the device as its limit on their size allows, and waits for
+    /// the copies. Returns the location of each range.
+    pub(super) fn upload(
+        &mut self,
+        block: &[u8],
+        mut ranges: &[Range<usize>],
+    ) -> Result<Vec<DeviceConstant<DeviceBuffer>>, GpuError> {
+        let limit = self.device.wgpu().limits().max_buffer_size;
+        let mut constants = Vec::with_capacity(ranges.len());
+        while !ranges.is_empty() {
+            let (offsets, size) = together(ranges, limit);
+            if size as u64 > limit {
+                return Err(too_large(size, limit));
+            }
+            let buffer = Arc::new(DeviceBuffer::new(&self.device, size)?);
+            let mut staging = self.vulkan().buffer(size, Use::Write)?;
+            for (range, offset) in ranges.iter().zip(&offsets) {
+                // SAFETY: the device does not use the buffer yet.
+                let place = unsafe { staging.bytes_mut(*offset..offset + range.len()) };
+                place.copy_from_slice(&block[range.clone()]);
+                constants.push(DeviceConstant { buffer: buffer.clone(), offset: *offset });
+            }
+            let copied = self.copy_once((staging.raw, 0), (buffer.raw(), 0), size);
+            // SAFETY: the copy has ended, or the device is idle.
+            unsafe { self.vulkan().free(staging) };
+            copied?;
+            ranges = &ranges[offsets.len()..];
         }
-        let copied = self.copy_once((staging.raw, 0), (self.buffers[buffer].raw, 0), size);
-        // SAFETY: the copy has ended, or the device is idle.
-        unsafe { self.vulkan().free(staging) };
-        copied
+        Ok(constants)
     }
 
     /// Copies a range of a buffer to the host through the first queue, and waits for the copy and for
@@ -76,7 +103,7 @@ impl ReplayResources {
     pub(super) fn download(&mut self, Slice { buffer, range }: &Slice, bytes: &mut [u8]) -> Result<(), GpuError> {
         let size = range.len().min(bytes.len());
         let staging = self.vulkan().buffer(range.len(), Use::Read)?;
-        let copied = self.copy_once((self.buffers[*buffer].raw, range.start), (staging.raw, 0), range.len());
+        let copied = self.copy_once((self.raw(*buffer), range.start), (staging.raw, 0), range.len());
         let copied = copied.and_then(|()| self.vulkan().invalidate(&staging, 0..size));
         if copied.is_ok() {
             // SAFETY: the copy has ended, and the device does not use the buffer otherwise.
@@ -156,11 +183,16 @@ impl ReplayResources {
                 dst_offset: start as u64,
                 size: (end - start) as u64,
             };
-            let [from, to] = [from.buffer, to.buffer].map(|buffer| self.buffers[buffer].raw);
+            let [from, to] = [from.buffer, to.buffer].map(|buffer| self.raw(buffer));
             // SAFETY: both ranges are inside their buffers.
             unsafe { self.vulkan().raw.cmd_copy_buffer(commands, from, to, &[region]) };
         }
     }
+}
+
+fn too_large(bytes: usize, limit: u64) -> GpuError {
+    let message = format!("a buffer of {bytes} bytes is more than the device's {limit}");
+    GpuError::new(GpuErrorKind::Unsupported, message)
 }
 
 impl Drop for ReplayResources {

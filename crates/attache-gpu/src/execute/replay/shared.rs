@@ -8,34 +8,13 @@ use ash::vk;
 
 use super::Slice;
 use super::resources::ReplayResources;
-use crate::device::Device;
-use crate::device::vulkan::{Buffer, Use};
+use crate::device::vulkan::DeviceBuffer;
 use crate::kernel::GpuError;
 
 /// Shared device memory of one value: an output of one recording that is an input of others.
 pub(super) struct Shared {
-    device: Device,
-    /// The buffer, which is `Some` until `Shared` is dropped.
-    buffer: Option<Buffer>,
+    buffer: DeviceBuffer,
     bytes: usize,
-}
-
-// SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    fn raw(&self) -> vk::Buffer {
-        self.buffer.as_ref().map_or(vk::Buffer::null(), |buffer| buffer.raw)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let (Some(vulkan), Some(buffer)) = (self.device.vulkan(), self.buffer.take()) {
-            // SAFETY: recordings that use the buffer own it until their runs have ended.
-            unsafe { vulkan.free(buffer) };
-        }
-    }
 }
 
 /// The inputs that a recording copies from shared memory before each run, and the outputs that it copies to
@@ -64,8 +43,7 @@ impl Links {
             return Ok(shared.clone());
         }
         let bytes = from.range.len();
-        let buffer = Some(resources.vulkan().buffer(bytes, Use::Device)?);
-        let shared = Arc::new(Shared { device: resources.device.clone(), buffer, bytes });
+        let shared = Arc::new(Shared { buffer: DeviceBuffer::new(&resources.device, bytes)?, bytes });
         self.left.push((output, from.clone(), shared.clone()));
         self.is_recorded = false;
         Ok(shared)
@@ -74,7 +52,7 @@ impl Links {
     /// Copies shared memory to the input at this slice before each run from now on, and returns true. Returns
     /// false and changes nothing if the memory belongs to another device or has another size.
     pub(super) fn take(&mut self, resources: &ReplayResources, shared: &Arc<Shared>, to: &Slice) -> bool {
-        let own = shared.device.vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
+        let own = shared.buffer.device().vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
         if !own || shared.bytes != to.range.len() {
             return false;
         }
@@ -92,12 +70,12 @@ impl Links {
     ) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
         if !self.is_recorded {
             let copy = |resources: &ReplayResources, from: &Slice| {
-                (resources.buffers[from.buffer].raw, from.range.start as u64)
+                (resources.raw(from.buffer), from.range.start as u64)
             };
-            let taken = self.taken.iter().map(|(shared, to)| ((shared.raw(), 0), copy(resources, to), shared.bytes));
+            let taken = self.taken.iter().map(|(shared, to)| ((shared.buffer.raw(), 0), copy(resources, to), shared.bytes));
             let taken: Vec<Copy> = taken.collect();
             let left =
-                self.left.iter().map(|(_, from, shared)| (copy(resources, from), (shared.raw(), 0), shared.bytes));
+                self.left.iter().map(|(_, from, shared)| (copy(resources, from), (shared.buffer.raw(), 0), shared.bytes));
             let left: Vec<Copy> = left.collect();
             (self.before, self.after) = (record(resources, &taken)?, record(resources, &left)?);
             self.is_recorded = true;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use ash::vk;
 
-use super::Slice;
+use super::{BufferId, Slice};
 use super::resources::ReplayResources;
 use super::submissions::Submissions;
 use crate::device::vulkan::{Layout, failed};
@@ -22,7 +22,7 @@ pub(super) struct CommandList {
     /// the first part is submitted with the run itself, the copies of the others after it.
     pub(super) parts: Vec<Vec<Range<usize>>>,
     /// The index of the first stream's arena among the recording's buffers.
-    pub(super) arena: usize,
+    pub(super) arena: BufferId,
     /// The size of each stream's arena in bytes.
     pub(super) arena_bytes: usize,
     /// Whether timestamps are written before and after each dispatch.
@@ -70,7 +70,7 @@ impl CommandList {
     pub(super) fn record(
         &self,
         resources: &mut ReplayResources,
-        (queue, arena): (usize, usize),
+        (queue, arena): (usize, BufferId),
     ) -> Result<Stream, GpuError> {
         let mut recorder = Recorder { command_list: self, resources, arena };
         let sets = recorder.descriptor_sets()?;
@@ -91,7 +91,7 @@ impl CommandList {
     pub(super) fn copies(
         &self,
         resources: &mut ReplayResources,
-        arena: usize,
+        arena: BufferId,
         slot: usize,
     ) -> Result<Vec<vk::CommandBuffer>, GpuError> {
         Recorder { command_list: self, resources, arena }.copies(slot)
@@ -101,7 +101,7 @@ impl CommandList {
 struct Recorder<'a> {
     command_list: &'a CommandList,
     resources: &'a mut ReplayResources,
-    arena: usize,
+    arena: BufferId,
 }
 
 impl Recorder<'_> {
@@ -113,7 +113,7 @@ impl Recorder<'_> {
 
     fn described(&self, slice: &Slice) -> vk::DescriptorBufferInfo {
         vk::DescriptorBufferInfo {
-            buffer: self.resources.buffers[self.own(slice).buffer].raw,
+            buffer: self.resources.raw(self.own(slice).buffer),
             offset: slice.range.start as u64,
             range: slice.range.len() as u64,
         }

@@ -3,18 +3,48 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ash::vk;
 
 use crate::device::Device;
 use crate::device::vulkan::{Vulkan, failed};
-use crate::execute::MAX_PENDING;
+use crate::execute::{Completion, Ended, MAX_PENDING};
 use crate::kernel::GpuError;
 
 /// How long a wait polls before and after the expected end of a submission. Polling avoids the delay of
 /// waking up from a sleep, which is about as long as the run of a small network.
 const SPIN: Duration = Duration::from_micros(500);
+
+/// The fence of a submission. It is dropped only when the submission has ended, and is then used again.
+struct Fence {
+    device: Device,
+    raw: vk::Fence,
+}
+
+impl Completion for Fence {
+    fn wait(&self, timeout: Duration) -> Result<bool, GpuError> {
+        let Some(vulkan) = self.device.vulkan() else { return Ok(true) };
+        let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        // SAFETY: the fence was submitted to a queue, and is not reset before this handle is dropped.
+        match unsafe { vulkan.raw.wait_for_fences(&[self.raw], true, nanoseconds) } {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(error) => self.device.noted(Err(failed("a run")(error))),
+        }
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        if let Some(vulkan) = self.device.vulkan() {
+            // SAFETY: the submission has ended, or the queue is idle after an error, and this is the last handle.
+            let kept = unsafe { vulkan.keep(self.raw) };
+            drop(self.device.noted(kept));
+        }
+    }
+}
 
 /// The submissions of one stream. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
@@ -22,7 +52,7 @@ pub(super) struct Submissions {
     /// The index of the queue, modulo the number of queues.
     queue: usize,
     /// The fences of the submissions that are not known to have ended, the oldest first.
-    fences: VecDeque<vk::Fence>,
+    fences: VecDeque<Arc<Fence>>,
     /// The number of submissions that are known to have ended.
     ended: usize,
     /// The expected duration of the next wait: that of the last one, or 7/8 of that duration if the last
@@ -42,7 +72,15 @@ impl Submissions {
 
     /// Returns the fence of a submission that is not known to have ended.
     fn fence(&self, number: usize) -> vk::Fence {
-        self.fences[number - self.ended - 1]
+        self.fences[number - self.ended - 1].raw
+    }
+
+    /// Returns an object with which any thread can wait for a submission.
+    pub(super) fn completion(&self, number: usize) -> Arc<dyn Completion> {
+        match number.checked_sub(self.ended + 1).and_then(|index| self.fences.get(index)) {
+            Some(fence) => fence.clone(),
+            None => Arc::new(Ended),
+        }
     }
 
     /// Returns the number of the last submission; 0 if there was none.
@@ -68,7 +106,7 @@ impl Submissions {
             unsafe { vulkan.raw.destroy_fence(fence, None) };
         }
         self.device.noted(submitted.map_err(failed("the queue")))?;
-        self.fences.push_back(fence);
+        self.fences.push_back(Arc::new(Fence { device: self.device.clone(), raw: fence }));
         Ok(self.started())
     }
 
@@ -108,8 +146,7 @@ impl Submissions {
             && let Some(fence) = self.fences.pop_front()
         {
             self.ended += 1;
-            // SAFETY: the submission has ended, and its fence belonged to the recording.
-            self.device.noted(unsafe { self.vulkan().keep(fence) })?;
+            drop(fence);
         }
         Ok(())
     }
@@ -164,8 +201,7 @@ impl Drop for Submissions {
             tracing::error!(%error, "device");
             self.vulkan().settle();
         }
-        let raw = &self.vulkan().raw;
-        // SAFETY: no submission is pending.
-        unsafe { self.fences.iter().for_each(|fence| raw.destroy_fence(*fence, None)) };
+        // No submission is pending.
+        self.fences.clear();
     }
 }

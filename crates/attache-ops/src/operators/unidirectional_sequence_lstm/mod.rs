@@ -15,6 +15,7 @@ mod dynamic;
 mod integers;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
 use attache_graph::{Eval, Fact, Inferred, OpError, WorkingMemory};
@@ -435,15 +436,15 @@ impl SequenceLstm {
     }
 
     fn run_floats(&self, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
-        let weights = match eval.cache.get_or_make(|| None::<Weights>).take() {
-            Some(weights) => weights,
-            None => Weights::pack(eval, extents)?,
+        let is_constant = Weights::are_constant(eval);
+        let weights = match eval.cache.get::<Arc<Weights>>().filter(|_| is_constant) {
+            Some(weights) => weights.clone(),
+            None => {
+                let packed = Arc::new(Weights::pack(eval, extents)?);
+                if is_constant { eval.cache.get_or_make(|| packed).clone() } else { packed }
+            }
         };
-        self.run(eval, extents, &Floats { engine: Engine::new(eval.parallel), weights: &weights, extents })?;
-        if Weights::are_constant(eval) {
-            *eval.cache.get_or_make(|| None) = Some(weights);
-        }
-        Ok(())
+        self.run(eval, extents, &Floats { engine: Engine::new(eval.parallel), weights: &weights, extents })
     }
 
     /// Returns the arithmetic selected by the types of input and weights; fails where an input does not have

@@ -1,0 +1,196 @@
+//! What an interpreter owns ([`Core`]): its subgraphs ([`Instance`]), which are the first subgraph and those of other
+//! signatures, and what they share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use attache_base::Shape;
+use attache_graph::{Graph, TensorId};
+use attache_model::{Model, Tensor};
+
+use super::TensorInfo;
+use crate::runtime::executor::Executor;
+use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, State};
+use crate::{Error, ErrorKind, Placement, Report};
+
+/// A subgraph of an interpreter: its executor for the current input shapes, and what users ask about it.
+pub(super) struct Instance {
+    pub(super) executor: Executor,
+    /// The shape of each input that the caller has chosen; `None` for the shape that the file states.
+    shapes: Vec<Option<Shape>>,
+    pub(super) inputs: Vec<TensorInfo>,
+    pub(super) outputs: Vec<TensorInfo>,
+    pub(super) placement: Arc<Placement>,
+    pub(super) report: Report,
+}
+
+/// Everything that runs of an interpreter use and change.
+pub(super) struct Core {
+    pub(super) plans: Arc<Plans>,
+    pub(super) instances: BTreeMap<usize, Instance>,
+    pub(super) environment: Environment,
+}
+
+impl Instance {
+    fn new(
+        plans: &Plans,
+        subgraph: usize,
+        shapes: Vec<Option<Shape>>,
+        environment: &Environment,
+    ) -> Result<Self, Error> {
+        let key = Key { subgraph, shapes, mode: environment.prepare_mode(), is_called: false };
+        let prepared = plans.prepared(&key)?;
+        let (inputs, outputs) = infos(&plans.model, subgraph, &prepared.graph);
+        let (placement, report) = (prepared.placement.clone(), prepared.report.clone());
+        let executor = Executor::new(prepared, &plans.options)?;
+        Ok(Self { executor, shapes: key.shapes, inputs, outputs, placement, report })
+    }
+
+    /// Takes over the messages of panics and the reason of the CPU fallback from the instance `before`, which this
+    /// one replaces, and the values of inputs and variables of equal shape.
+    fn follow(&mut self, before: &Self) {
+        self.executor.keep_values_of(&before.executor);
+        let own = std::mem::take(&mut self.report.panics);
+        let panics = before.panics().into_iter().chain(own);
+        self.report.panics = panics.collect::<BTreeSet<_>>().into_iter().take(MOST_PANICS).collect();
+        self.report.fallback = self.report.fallback.take().or_else(|| before.report.fallback.clone());
+    }
+
+    /// Returns the messages of delegates that panicked, during preparation or in a run.
+    pub(super) fn panics(&self) -> Vec<String> {
+        self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
+    }
+
+    /// Sets the shapes in the descriptions of the outputs to those of the last run.
+    pub(super) fn note_shapes(&mut self) {
+        for (index, info) in self.outputs.iter_mut().enumerate() {
+            if let Some((shape, _)) = self.executor.output_size(index)
+                && info.shape != *shape
+            {
+                info.shape = shape.clone();
+            }
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn new(plans: Arc<Plans>, subgraph: usize, shapes: Vec<Option<Shape>>) -> Result<Self, Error> {
+        let environment = Environment::new(plans.clone());
+        let instance = Instance::new(&plans, subgraph, shapes, &environment)?;
+        Ok(Self { plans, instances: BTreeMap::from([(subgraph, instance)]), environment })
+    }
+
+    /// Prepares a subgraph of the model, unless it has been prepared.
+    pub(super) fn require(&mut self, subgraph: usize) -> Result<(), Error> {
+        if !self.instances.contains_key(&subgraph) {
+            let count = self.plans.model.subgraphs()[subgraph].inputs.len();
+            let instance = Instance::new(&self.plans, subgraph, vec![None; count], &self.environment)?;
+            self.instances.insert(subgraph, instance);
+        }
+        Ok(())
+    }
+
+    /// Changes the shapes of inputs of a subgraph. If it cannot be prepared for them, nothing changes.
+    pub(super) fn resize(&mut self, subgraph: usize, changes: &[(usize, &[usize])]) -> Result<(), Error> {
+        let Self { plans, instances, environment } = self;
+        let Some(instance) = instances.get_mut(&subgraph) else { return Ok(()) };
+        let (mut shapes, count) = (instance.shapes.clone(), instance.inputs.len());
+        shapes.resize(count, None);
+        for (input, shape) in changes {
+            *shapes.get_mut(*input).ok_or_else(|| super::no_such("input", *input, count))? = Some(Shape::from(*shape));
+        }
+        let stays = |input: &usize| shapes[*input].as_ref().is_none_or(|shape| *shape == instance.inputs[*input].shape);
+        (0..count).filter(stays).try_for_each(|input| instance.executor.keep_input(input))?;
+        let mut other = Instance::new(plans, subgraph, shapes, environment)?;
+        other.follow(instance);
+        *instance = other;
+        Ok(())
+    }
+
+    /// Runs a subgraph `times` times. If a delegate fails and the CPU fallback is enabled, the CPU does the
+    /// remaining runs. A run that is cancelled leaves the variables as they were before.
+    pub(super) fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
+        self.environment.set_running(subgraph);
+        let falls_back = self.plans.options.cpu_fallback && !self.plans.options.delegates.is_empty();
+        let mut left = times;
+        while left > 0 {
+            let Some(instance) = self.instances.get_mut(&subgraph) else { return Ok(()) };
+            let is_restored = falls_back || self.environment.cancellation().is_used();
+            let now = if !is_restored || instance.executor.is_whole_partition() { left } else { 1 };
+            let state = is_restored.then(|| State::of(&instance.executor, &self.environment));
+            let run = instance.executor.run(now, &mut self.environment);
+            let run = run.and_then(|()| if falls_back { instance.executor.settle() } else { Ok(()) });
+            match (run.and_then(|()| self.environment.cancellation().take()), state) {
+                (Ok(()), _) => left -= now,
+                (Err(error), state) => {
+                    // Outputs that were not read may be wrong even though the run itself succeeded.
+                    instance.executor.forget_outputs();
+                    if let Some(state) = state {
+                        state.restore(&mut instance.executor, &mut self.environment);
+                    }
+                    if !falls_back || !error.is_delegates() {
+                        return Err(error);
+                    }
+                    self.leave_delegates(subgraph, &error)?;
+                    return self.run(subgraph, left);
+                }
+            }
+        }
+        if let Some(instance) = self.instances.get_mut(&subgraph) {
+            instance.note_shapes();
+        }
+        Ok(())
+    }
+
+    /// Prepares all subgraphs again without delegates, after a delegate failed in the subgraph `failed` with
+    /// `error`. If a preparation fails, the delegates stay.
+    fn leave_delegates(&mut self, failed: usize, error: &Error) -> Result<(), Error> {
+        let also = |other: Error| Error::new(other.kind(), format!("{error}; and the CPU cannot take over: {other}"));
+        let plans = self.plans.without_delegates();
+        let mut made = BTreeMap::new();
+        for (index, before) in &self.instances {
+            let shapes = before.shapes.clone();
+            let mut instance = Instance::new(&plans, *index, shapes, &self.environment).map_err(also)?;
+            instance.follow(before);
+            if *index == failed {
+                tracing::warn!("{error}; the CPU takes over");
+            }
+            let mut placement = (*instance.placement).clone();
+            placement.fall_back(&before.placement, &error.to_string());
+            (instance.placement, instance.report.fallback) = (Arc::new(placement), Some(error.to_string()));
+            made.insert(*index, instance);
+        }
+        self.environment.leave_delegates(plans.clone()).map_err(also)?;
+        (self.instances, self.plans) = (made, plans);
+        Ok(())
+    }
+
+    /// Waits for a run of a subgraph that its run queue started.
+    pub(super) fn wait(&mut self, subgraph: usize, run: RunId) -> Result<(), Error> {
+        let Some(instance) = self.instances.get_mut(&subgraph) else {
+            return Err(Error::new(ErrorKind::Internal, "a run of a subgraph that is not prepared"));
+        };
+        instance.executor.wait(run)?;
+        self.environment.cancellation().take().inspect_err(|_| instance.executor.forget_outputs())
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.plans.options
+    }
+}
+
+fn infos(model: &Model, subgraph: usize, graph: &Graph) -> (Vec<TensorInfo>, Vec<TensorInfo>) {
+    let tensors = &model.subgraphs()[subgraph].tensors;
+    let list = |ids: &[TensorId]| ids.iter().map(|id| info(&tensors[id.index()], graph, *id)).collect();
+    (list(&graph.inputs), list(&graph.outputs))
+}
+
+fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
+    TensorInfo {
+        name: tensor.name.clone(),
+        data_type: tensor.data_type,
+        shape: graph.fact(id).shape.clone().unwrap_or_else(|| tensor.shape.clone()),
+        shape_signature: tensor.shape_signature.clone(),
+        quantization: tensor.quantization.clone(),
+    }
+}

@@ -1,0 +1,39 @@
+//! Cancellation of runs from other threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Error, ErrorKind};
+
+/// Cancels runs of an interpreter from any thread. Clones cancel the same interpreter.
+///
+/// A run that is cancelled ends before its next operator on the CPU or its next partition, with an error of kind
+/// [`ErrorKind::Cancelled`]. A partition that was submitted to a device finishes there, and its outputs are not read. The
+/// outputs of a cancelled run have no value, variables are as they were before it, and the interpreter can run again.
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    /// Cancels the run that is under way, or else the next one.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Cancellation::cancel`] was called and no run has ended because of it yet.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Whether anything but the interpreter itself holds this handle.
+    pub(crate) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Returns the error of a cancelled run, once for each cancellation.
+    pub(crate) fn take(&self) -> Result<(), Error> {
+        match self.is_cancelled() && self.0.swap(false, Ordering::AcqRel) {
+            true => Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The constants and packed weights that the preparations of a model have in common ([`SharedWeights`]): those of its
+//! subgraphs, of other input shapes, and of all interpreters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use attache_base::{Bytes, Constant, DataType, Quantization};
+use attache_graph::{Graph, Node, SharedCache, TensorId};
+
+/// Minimum size in bytes of a constant that is shared. For smaller ones a comparison is not worth it.
+const LEAST_SHARED: usize = 1 << 10;
+
+/// Constants and packed weights, for as long as something uses them.
+#[derive(Default)]
+pub(crate) struct SharedWeights {
+    /// The bytes of constants that are not in the model file as they are needed, because they were folded or not
+    /// aligned there. By subgraph and tensor.
+    constants: HashMap<(usize, TensorId), Bytes>,
+    caches: HashMap<NodeKey, (Arc<SharedCache>, Vec<Bytes>)>,
+}
+
+/// Everything on which the packed weights of a node may depend, apart from shapes.
+#[derive(PartialEq, Eq, Hash)]
+struct NodeKey {
+    operator: String,
+    /// The indices of the operators in the file that the node was made from.
+    origins: Vec<usize>,
+    /// Address and length of each constant input; `None` for other inputs.
+    constants: Vec<Option<(usize, usize)>>,
+    /// The types of all inputs and outputs, and their quantization parameters with the bits of the scales.
+    types: Vec<Option<(DataType, QuantizationKey)>>,
+}
+
+/// Bits of the scales, zero points and axis.
+type QuantizationKey = Option<(Vec<u32>, Vec<i64>, usize)>;
+
+impl SharedWeights {
+    /// Replaces constants of the graph of a subgraph by equal ones of an earlier preparation, and aligns the others,
+    /// so that executors need not copy them.
+    pub(crate) fn share_constants(&mut self, graph: &mut Graph, subgraph: usize) {
+        for (index, tensor) in graph.tensors.iter_mut().enumerate() {
+            let Some(constant) = &mut tensor.fact.constant else { continue };
+            if constant.bytes.len() < LEAST_SHARED {
+                continue;
+            }
+            let key = (subgraph, TensorId(index as u32));
+            if let Some(known) = self.constants.get(&key).filter(|known| known[..] == constant.bytes[..]) {
+                constant.bytes = known.clone();
+                continue;
+            }
+            if let Some(aligned) = Constant::aligned_bytes(constant) {
+                constant.bytes = aligned;
+            }
+            self.constants.insert(key, constant.bytes.clone());
+        }
+    }
+
+    /// Returns the cache for the packed weights of a node.
+    pub(crate) fn cache(&mut self, graph: &Graph, node: &Node) -> Arc<SharedCache> {
+        let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
+        let constants: Vec<Option<&Constant>> =
+            inputs.clone().map(|fact| fact.and_then(|fact| fact.constant.as_ref())).collect();
+        let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
+        let key = NodeKey {
+            operator: node.op.name().to_owned(),
+            origins: node.origins.clone(),
+            constants: constants
+                .iter()
+                .map(|constant| constant.map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len())))
+                .collect(),
+            types: facts
+                .map(|fact| fact.map(|fact| (fact.data_type, fact.quantization.as_ref().map(quantization_key))))
+                .collect(),
+        };
+        // The bytes are kept, so that their addresses stay theirs.
+        let bytes = || constants.iter().flatten().map(|constant| constant.bytes.clone()).collect();
+        let (cache, _) = self.caches.entry(key).or_insert_with(|| (Arc::default(), bytes()));
+        cache.clone()
+    }
+
+    /// Frees the packed weights that no preparation uses any more.
+    pub(crate) fn free_unused(&mut self) {
+        self.caches.retain(|_, (cache, _)| Arc::strong_count(cache) > 1);
+    }
+}
+
+fn quantization_key(quantization: &Quantization) -> (Vec<u32>, Vec<i64>, usize) {
+    let scales = quantization.scale.iter().map(|scale| scale.to_bits()).collect();
+    (scales, quantization.zero_point.clone(), quantization.axis)
+}
