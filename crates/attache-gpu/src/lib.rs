@@ -16,7 +16,8 @@ mod wgsl;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
-    Completion, DevicePeaks, Executable, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport, SharedValue, Span, Times, interface,
+    Completion, DevicePeaks, Executable, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
+    SharedValue, Span, Times, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{

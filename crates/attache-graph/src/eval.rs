@@ -214,7 +214,11 @@ impl SharedCache {
 
     /// Returns the value of type `T` for these parameters. If there is none, makes it, while other threads that
     /// need a value of this cache wait.
-    fn get_or_make<T: Any + Send + Sync>(&self, parameters: Vec<usize>, make: impl FnOnce() -> T) -> Arc<dyn Any + Send + Sync> {
+    fn get_or_make<T: Any + Send + Sync>(
+        &self,
+        parameters: Vec<usize>,
+        make: impl FnOnce() -> T,
+    ) -> Arc<dyn Any + Send + Sync> {
         let mut variants = self.variants();
         let fits = |variant: &&Variant| variant.parameters == parameters && variant.value.is::<T>();
         if let Some(variant) = variants.iter().find(fits) {

@@ -72,9 +72,8 @@ impl OpResolver {
     /// Makes the registered operator for an operator of a file; `None` if none is registered for its code and version.
     pub(crate) fn op(&self, declaration: &Declaration<'_>) -> Option<Result<Arc<dyn Op>, OpError>> {
         let code = &*declaration.operator.code;
-        let fits = |registration: &&Registration| {
-            registration.code.is(code) && registration.versions.contains(&code.version)
-        };
+        let fits =
+            |registration: &&Registration| registration.code.is(code) && registration.versions.contains(&code.version);
         let registration = self.0.iter().rev().find(fits)?;
         let name = code.name();
         let parsed = guarded(&name, "parse", || (registration.parse)(declaration));

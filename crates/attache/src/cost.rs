@@ -89,7 +89,8 @@ mod tests {
         builder.operator(main, operator);
         builder.inputs(main, &inputs).outputs(main, &[output]);
         let model = Model::from_bytes(builder.finish()).unwrap();
-        let graph = crate::runtime::import(&model, 0, &[], crate::runtime::PrepareMode::First).unwrap();
+        let graph =
+            crate::runtime::import(&model, 0, &[], crate::runtime::PrepareMode::First, &Default::default()).unwrap();
         Cost::of(&graph, &graph.nodes[0])
     }
 

@@ -46,7 +46,8 @@ pub use error::{Error, ErrorKind};
 #[cfg(feature = "gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{
-    CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo, TensorKey,
+    CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo,
+    TensorKey,
 };
 pub use limits::Limits;
 pub use partition::placement::{NodePlacement, Outcome, Placement};

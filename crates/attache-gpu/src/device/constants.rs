@@ -107,10 +107,8 @@ fn hashes(block: &[u8], ranges: &[Range<usize>]) -> Vec<[u8; 32]> {
     let mut groups: Vec<Vec<Range<usize>>> = vec![Vec::new(); threads];
     ranges.iter().for_each(|range| groups[(range.start / share).min(threads - 1)].push(range.clone()));
     std::thread::scope(|scope| {
-        let started: Vec<_> = groups[1..]
-            .iter()
-            .map(|group| scope.spawn(move || group.iter().map(hash).collect::<Vec<_>>()))
-            .collect();
+        let started: Vec<_> =
+            groups[1..].iter().map(|group| scope.spawn(move || group.iter().map(hash).collect::<Vec<_>>())).collect();
         let mut all: Vec<[u8; 32]> = groups[0].iter().map(hash).collect();
         for thread in started {
             all.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -142,10 +140,10 @@ mod tests {
         let first = store.load(&block, &[0..2, 2..4, 4..6], upload("a", &mut uploads)).unwrap();
         assert_eq!(first.iter().map(|constant| constant.offset).collect::<Vec<_>>(), [0, 2, 0]);
         let second = store.load(&[2, 2, 3, 3], &[0..2, 2..4], upload("b", &mut uploads)).unwrap();
-        assert_eq!(second.iter().map(|constant| (*constant.buffer, constant.offset)).collect::<Vec<_>>(), [
-            ("a", 2),
-            ("b", 2)
-        ]);
+        assert_eq!(
+            second.iter().map(|constant| (*constant.buffer, constant.offset)).collect::<Vec<_>>(),
+            [("a", 2), ("b", 2)]
+        );
         assert_eq!(uploads, [0..2, 2..4, 2..4]);
     }
 
@@ -160,8 +158,10 @@ mod tests {
     #[test]
     fn large_blocks_are_hashed_in_order() {
         let block: Vec<u8> = (0..5 * HASHED_AT_ONCE).map(|index| (index / 1000) as u8).collect();
-        let ranges: Vec<Range<usize>> = (0..50).map(|part| part * block.len() / 50..(part + 1) * block.len() / 50).collect();
-        let expected: Vec<[u8; 32]> = ranges.iter().map(|range| *blake3::hash(&block[range.clone()]).as_bytes()).collect();
+        let ranges: Vec<Range<usize>> =
+            (0..50).map(|part| part * block.len() / 50..(part + 1) * block.len() / 50).collect();
+        let expected: Vec<[u8; 32]> =
+            ranges.iter().map(|range| *blake3::hash(&block[range.clone()]).as_bytes()).collect();
         assert_eq!(hashes(&block, &ranges), expected);
     }
 }

@@ -123,7 +123,10 @@ impl Declaration<'_> {
     /// Returns a custom operator's options as little-endian 32-bit integers, none where there are no options.
     /// Up to three bytes after the last whole word are ignored.
     pub fn custom_words(&self) -> Vec<i32> {
-        self.custom_options().chunks_exact(4).map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
+        self.custom_options()
+            .chunks_exact(4)
+            .map(|word| i32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+            .collect()
     }
 }
 

@@ -45,7 +45,11 @@ pub fn import(
     input_shapes: &[Option<Shape>],
     resolver: &OpResolver,
 ) -> (Graph, Vec<ImportError>) {
-    import_within(&Callees::new(model, Held::new(), infer, resolver), subgraph, shapes_of(model, subgraph, input_shapes))
+    import_within(
+        &Callees::new(model, Held::new(), infer, resolver),
+        subgraph,
+        shapes_of(model, subgraph, input_shapes),
+    )
 }
 
 /// Like [`import`], for the subgraph that an interpreter runs while no resource variable has a value yet. The

@@ -405,9 +405,13 @@ pub(crate) fn eval_bytes<P: Packed>(
     };
     let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;
-    with_kept_for(eval.cache, &[Some(filter), bias], || P::parameters(convolution), make, |(packed, epilogue)| {
-        packed.run(engine, convolution, operand, epilogue, output)
-    });
+    with_kept_for(
+        eval.cache,
+        &[Some(filter), bias],
+        || P::parameters(convolution),
+        make,
+        |(packed, epilogue)| packed.run(engine, convolution, operand, epilogue, output),
+    );
     Ok(())
 }
 
@@ -436,16 +440,22 @@ pub(crate) fn eval_dynamic<P: Packed>(
         let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
         P::pack(engine.isa, convolution, weights, bias, Zero::UNKNOWN)
     };
-    with_kept_for(eval.cache, &[Some(filter)], || P::parameters(convolution), make, |packed| {
-        let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
-        let mut epilogue = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
-        for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
-            epilogue.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
-            let zero = Zero { signed: true, point: quantized.zero_points[batch] };
-            let input = Operand { bytes: &quantized.bytes[batch * image..][..image], zero };
-            packed.run(engine, &one, input, &epilogue, output);
-        }
-    });
+    with_kept_for(
+        eval.cache,
+        &[Some(filter)],
+        || P::parameters(convolution),
+        make,
+        |packed| {
+            let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
+            let mut epilogue = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
+            for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
+                epilogue.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
+                let zero = Zero { signed: true, point: quantized.zero_points[batch] };
+                let input = Operand { bytes: &quantized.bytes[batch * image..][..image], zero };
+                packed.run(engine, &one, input, &epilogue, output);
+            }
+        },
+    );
     fused::finish(engine, activation, output);
     Ok(())
 }

@@ -189,6 +189,16 @@ pub trait PreparedPartition: Send + Sync {
     }
 }
 
+/// A function that makes kernels is a prepared partition without statistics.
+impl<F> PreparedPartition for F
+where
+    F: Fn() -> Result<Box<dyn DelegateKernel>, DelegateError> + Send + Sync,
+{
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        self()
+    }
+}
+
 /// The end of a run, for which any thread can wait.
 pub trait Completion: Send + Sync {
     /// Waits until the run has ended, but at most this long. Returns whether it has ended.

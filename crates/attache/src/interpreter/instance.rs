@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::Shape;
+use attache_base::{Element, Shape};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
-use super::TensorInfo;
+use super::{InputTensor, OutputTensor, TensorInfo, same_type};
 use crate::runtime::executor::Executor;
 use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, State};
 use crate::{Error, ErrorKind, Placement, Report};
@@ -59,6 +59,72 @@ impl Instance {
     /// Returns the messages of delegates that panicked, during preparation or in a run.
     pub(super) fn panics(&self) -> Vec<String> {
         self.report.panics.iter().cloned().chain(self.executor.panics()).collect()
+    }
+
+    /// Returns an input, for the caller to write.
+    pub(super) fn input(&mut self, index: usize) -> Result<InputTensor<'_>, Error> {
+        let bytes = self.executor.input_mut(index)?.ok_or_else(|| no_memory(index))?;
+        Ok(InputTensor { info: &self.inputs[index], index, bytes })
+    }
+
+    /// Returns an output of the last run, or of the run that was waited for last.
+    pub(super) fn output(&self, index: usize) -> Result<OutputTensor<'_>, Error> {
+        Ok(OutputTensor { info: &self.outputs[index], index, bytes: self.read_bytes(index)? })
+    }
+
+    pub(super) fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
+        same_type("input", input, &self.inputs[input], T::DATA_TYPE)?;
+        let size = self.input_size(input)? / size_of::<T>();
+        if size != values.len() {
+            return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
+        }
+        self.executor.write(input, bytemuck::cast_slice(values));
+        Ok(())
+    }
+
+    pub(super) fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
+        let size = self.input_size(input)?;
+        if size != bytes.len() {
+            return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
+        }
+        self.executor.write(input, bytes);
+        Ok(())
+    }
+
+    fn input_size(&self, input: usize) -> Result<usize, Error> {
+        self.executor.input_size(input).ok_or_else(|| no_memory(input))
+    }
+
+    pub(super) fn read<T: Element>(&self, output: usize) -> Result<&[T], Error> {
+        same_type("output", output, &self.outputs[output], T::DATA_TYPE)?;
+        let bytes = self.read_bytes(output)?;
+        bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
+    }
+
+    pub(super) fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
+        let tensor = self.executor.output(output)?;
+        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
+    }
+
+    pub(super) fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
+        same_type("output", output, &self.outputs[output], T::DATA_TYPE)?;
+        let size = self.output_size(output)? / size_of::<T>();
+        if size != values.len() {
+            return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
+        }
+        self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
+    }
+
+    pub(super) fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        let size = self.output_size(output)?;
+        if size != bytes.len() {
+            return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
+        }
+        if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
+    }
+
+    fn output_size(&self, output: usize) -> Result<usize, Error> {
+        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
     }
 
     /// Sets the shapes in the descriptions of the outputs to those of the last run.
@@ -193,4 +259,16 @@ fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
         shape_signature: tensor.shape_signature.clone(),
         quantization: tensor.quantization.clone(),
     }
+}
+
+fn no_memory(input: usize) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("input {input} has no memory: nothing reads it, or its shape is unknown"),
+    )
+}
+
+fn no_value(output: usize) -> Error {
+    let remedy = "it has one after a run that ended well, until inputs are resized";
+    Error::usage(format!("output {output} has no value yet: {remedy}"))
 }

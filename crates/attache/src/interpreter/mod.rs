@@ -180,9 +180,7 @@ impl Interpreter {
     /// If the input does not exist or cannot be read back from the device.
     pub fn input(&mut self, input: impl TensorKey) -> Result<InputTensor<'_>, Error> {
         let index = self.find_input(&input)?;
-        let Instance { executor, inputs, .. } = self.instance_mut();
-        let bytes = executor.input_mut(index)?.ok_or_else(|| no_memory(index))?;
-        Ok(InputTensor { info: &inputs[index], index, bytes })
+        self.instance_mut().input(index)
     }
 
     /// Returns an output of the last run, or of the run that was waited for last: with its type, shape and quantization
@@ -192,9 +190,7 @@ impl Interpreter {
     ///
     /// As [`Interpreter::read`], except that the data type does not matter.
     pub fn output(&self, output: impl TensorKey) -> Result<OutputTensor<'_>, Error> {
-        let index = self.find_output(&output)?;
-        let bytes = self.read_bytes(index)?;
-        Ok(OutputTensor { info: &self.outputs()[index], index, bytes })
+        self.instance().output(self.find_output(&output)?)
     }
 
     /// Copies `values` into an input. Their number must equal the input's number of elements.
@@ -204,12 +200,7 @@ impl Interpreter {
     /// If the input does not exist, is not of type `T` or has a different number of elements.
     pub fn write<T: Element>(&mut self, input: impl TensorKey, values: &[T]) -> Result<(), Error> {
         let input = self.find_input(&input)?;
-        same_type("input", input, &self.inputs()[input], T::DATA_TYPE)?;
-        let size = self.input_size(input)? / size_of::<T>();
-        if size != values.len() {
-            return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
-        }
-        self.write_bytes(input, bytemuck::cast_slice(values))
+        self.instance_mut().write(input, values)
     }
 
     /// Copies `bytes`, which are little-endian elements, into an input. Their number must equal the input's
@@ -220,16 +211,7 @@ impl Interpreter {
     /// If the input does not exist or has a different size.
     pub fn write_bytes(&mut self, input: impl TensorKey, bytes: &[u8]) -> Result<(), Error> {
         let input = self.find_input(&input)?;
-        let size = self.input_size(input)?;
-        if size != bytes.len() {
-            return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
-        }
-        self.instance_mut().executor.write(input, bytes);
-        Ok(())
-    }
-
-    fn input_size(&self, input: usize) -> Result<usize, Error> {
-        self.instance().executor.input_size(input).ok_or_else(|| no_memory(input))
+        self.instance_mut().write_bytes(input, bytes)
     }
 
     /// Returns the elements of an input, for the caller to write in place.
@@ -260,10 +242,7 @@ impl Interpreter {
     /// value. An output has no value before the first run, after a run that failed and after a resize of the
     /// inputs.
     pub fn read<T: Element>(&self, output: impl TensorKey) -> Result<&[T], Error> {
-        let output = self.find_output(&output)?;
-        same_type("output", output, &self.outputs()[output], T::DATA_TYPE)?;
-        let bytes = self.read_bytes(output)?;
-        bytemuck::try_cast_slice(bytes).map_err(|error| Error::usage(format!("output {output}: {error}")))
+        self.instance().read(self.find_output(&output)?)
     }
 
     /// Returns the bytes, little-endian elements, of the output that [`Interpreter::read`] returns.
@@ -272,9 +251,7 @@ impl Interpreter {
     ///
     /// As [`Interpreter::read`], except that the data type does not matter.
     pub fn read_bytes(&self, output: impl TensorKey) -> Result<&[u8], Error> {
-        let output = self.find_output(&output)?;
-        let tensor = self.instance().executor.output(output)?;
-        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
+        self.instance().read_bytes(self.find_output(&output)?)
     }
 
     /// Copies an output of the last run into `values`, whose length must equal the number of elements. Large outputs
@@ -284,13 +261,7 @@ impl Interpreter {
     ///
     /// As [`Interpreter::read`], or if the output has a different number of elements.
     pub fn read_into<T: Element>(&self, output: impl TensorKey, values: &mut [T]) -> Result<(), Error> {
-        let output = self.find_output(&output)?;
-        same_type("output", output, &self.outputs()[output], T::DATA_TYPE)?;
-        let size = self.output_size(output)? / size_of::<T>();
-        if size != values.len() {
-            return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
-        }
-        self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
+        self.instance().read_into(self.find_output(&output)?, values)
     }
 
     /// Copies the bytes of an output into `bytes`, as [`Interpreter::read_into`] copies the elements. The
@@ -300,16 +271,7 @@ impl Interpreter {
     ///
     /// As [`Interpreter::read_bytes`], or if the output has a different size.
     pub fn read_bytes_into(&self, output: impl TensorKey, bytes: &mut [u8]) -> Result<(), Error> {
-        let output = self.find_output(&output)?;
-        let size = self.output_size(output)?;
-        if size != bytes.len() {
-            return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
-        }
-        if self.instance().executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
-    }
-
-    fn output_size(&self, output: usize) -> Result<usize, Error> {
-        self.instance().executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
+        self.instance().read_bytes_into(self.find_output(&output)?, bytes)
     }
 
     /// Changes the shape of an input. The other inputs and the variables keep their values. Outputs have no value
@@ -332,8 +294,11 @@ impl Interpreter {
     ///
     /// As [`Interpreter::resize_input`].
     pub fn resize_inputs(&mut self, changes: &[(usize, &[usize])]) -> Result<(), Error> {
-        let main = self.main;
-        self.core_mut().resize(main, changes)?;
+        self.resize(self.main, changes)
+    }
+
+    fn resize(&mut self, subgraph: usize, changes: &[(usize, &[usize])]) -> Result<(), Error> {
+        self.core_mut().resize(subgraph, changes)?;
         self.last = None;
         Ok(())
     }
@@ -359,8 +324,11 @@ impl Interpreter {
         if times == 0 {
             return Ok(());
         }
-        let main = self.main;
-        let run = self.core_mut().run(main, times);
+        self.run(self.main, times)
+    }
+
+    fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
+        let run = self.core_mut().run(subgraph, times);
         self.last = None;
         run
     }
@@ -498,17 +466,8 @@ fn no_such(what: &str, index: usize, count: usize) -> Error {
     Error::usage(format!("there is no {what} {index}: the model has {count}"))
 }
 
-fn no_memory(input: usize) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("input {input} has no memory: nothing reads it, or its shape is unknown"))
-}
-
 fn no_completion(id: RunId) -> Error {
     Error::new(ErrorKind::Internal, format!("run {} is not in the queue", id.0))
-}
-
-fn no_value(output: usize) -> Error {
-    let remedy = "it has one after a run that ended well, until inputs are resized";
-    Error::usage(format!("output {output} has no value yet: {remedy}"))
 }
 
 fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Result<(), Error> {

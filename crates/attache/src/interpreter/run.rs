@@ -120,8 +120,7 @@ impl Run {
                 }
                 None if left.is_zero() => return None,
                 None => {
-                    progress =
-                        self.0.has_ended.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
+                    progress = self.0.has_ended.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use attache_base::Element;
 use attache_model::{Model, Signature};
 
-use super::{InputTensor, Interpreter, OutputTensor, TensorInfo};
+use super::{InputTensor, Instance, Interpreter, OutputTensor, TensorInfo};
 use crate::Error;
 
 /// Returns the signature with this key. The key may be empty if the model has exactly one signature.
@@ -23,8 +23,7 @@ pub(super) fn find<'a>(model: &'a Model, key: &str) -> Result<&'a Signature, Err
 /// All signatures of an interpreter share its resource variables.
 pub struct SignatureRunner<'a> {
     interpreter: &'a mut Interpreter,
-    /// The subgraph that the interpreter runs otherwise.
-    main: usize,
+    subgraph: usize,
     /// Name of each input in the signature, and its index in [`Interpreter::inputs`].
     inputs: Vec<(String, usize)>,
     /// Name of each output in the signature, and its index in [`Interpreter::outputs`].
@@ -50,14 +49,7 @@ impl Interpreter {
         let subgraph = &self.model().subgraphs()[signature.subgraph];
         let inputs = indices(&signature.inputs, &subgraph.inputs);
         let outputs = indices(&signature.outputs, &subgraph.outputs);
-        let main = std::mem::replace(&mut self.main, signature.subgraph);
-        Ok(SignatureRunner { interpreter: self, main, inputs, outputs })
-    }
-}
-
-impl Drop for SignatureRunner<'_> {
-    fn drop(&mut self) {
-        self.interpreter.main = self.main;
+        Ok(SignatureRunner { interpreter: self, subgraph: signature.subgraph, inputs, outputs })
     }
 }
 
@@ -74,14 +66,23 @@ fn index(what: &str, names: &[(String, usize)], name: &str) -> Result<usize, Err
 }
 
 impl SignatureRunner<'_> {
+    fn instance(&self) -> &Instance {
+        &self.interpreter.core().instances[&self.subgraph]
+    }
+
+    fn instance_mut(&mut self) -> &mut Instance {
+        let subgraph = self.subgraph;
+        self.interpreter.core_mut().instances.get_mut(&subgraph).expect("the signature's subgraph is prepared")
+    }
+
     /// Returns name and description of each input.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
-        self.inputs.iter().map(|(name, index)| (name.as_str(), &self.interpreter.inputs()[*index]))
+        self.inputs.iter().map(|(name, index)| (name.as_str(), &self.instance().inputs[*index]))
     }
 
     /// Returns name and description of each output.
     pub fn outputs(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
-        self.outputs.iter().map(|(name, index)| (name.as_str(), &self.interpreter.outputs()[*index]))
+        self.outputs.iter().map(|(name, index)| (name.as_str(), &self.instance().outputs[*index]))
     }
 
     /// Copies `values` into the input with this name, as [`Interpreter::write`] does.
@@ -90,7 +91,8 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::write`], or if the signature has no input with this name.
     pub fn write<T: Element>(&mut self, input: &str, values: &[T]) -> Result<(), Error> {
-        self.interpreter.write(index("input", &self.inputs, input)?, values)
+        let index = index("input", &self.inputs, input)?;
+        self.instance_mut().write(index, values)
     }
 
     /// Returns the elements of the output with this name, as [`Interpreter::read`] does.
@@ -99,7 +101,7 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::read`], or if the signature has no output with this name.
     pub fn read<T: Element>(&self, output: &str) -> Result<&[T], Error> {
-        self.interpreter.read(index("output", &self.outputs, output)?)
+        self.instance().read(index("output", &self.outputs, output)?)
     }
 
     /// Returns the input with this name, as [`Interpreter::input`] does.
@@ -108,7 +110,8 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::input`], or if the signature has no input with this name.
     pub fn input(&mut self, input: &str) -> Result<InputTensor<'_>, Error> {
-        self.interpreter.input(index("input", &self.inputs, input)?)
+        let index = index("input", &self.inputs, input)?;
+        self.instance_mut().input(index)
     }
 
     /// Returns the output with this name, as [`Interpreter::output`] does.
@@ -117,7 +120,7 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::output`], or if the signature has no output with this name.
     pub fn output(&self, output: &str) -> Result<OutputTensor<'_>, Error> {
-        self.interpreter.output(index("output", &self.outputs, output)?)
+        self.instance().output(index("output", &self.outputs, output)?)
     }
 
     /// Changes the shape of the input with this name, as [`Interpreter::resize_input`] does.
@@ -126,7 +129,8 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::resize_input`], or if the signature has no input with this name.
     pub fn resize_input(&mut self, input: &str, shape: &[usize]) -> Result<(), Error> {
-        self.interpreter.resize_input(index("input", &self.inputs, input)?, shape)
+        let index = index("input", &self.inputs, input)?;
+        self.interpreter.resize(self.subgraph, &[(index, shape)])
     }
 
     /// Runs the subgraph once, as [`Interpreter::invoke`] does.
@@ -135,6 +139,6 @@ impl SignatureRunner<'_> {
     ///
     /// As [`Interpreter::invoke`].
     pub fn invoke(&mut self) -> Result<(), Error> {
-        self.interpreter.invoke()
+        self.interpreter.run(self.subgraph, 1)
     }
 }

@@ -265,7 +265,9 @@ impl<'a> OutputTensor<'a> {
             DataType::Bool => Ok(self.bytes.iter().map(|byte| i64::from(*byte != 0)).collect()),
             DataType::Int4 => Ok(nibbles(self.bytes, self.info.shape.elements(), true)),
             DataType::UInt4 => Ok(nibbles(self.bytes, self.info.shape.elements(), false)),
-            other => Err(Error::usage(format!("output {} is of type {other}, whose elements are no integers", self.index))),
+            other => {
+                Err(Error::usage(format!("output {} is of type {other}, whose elements are no integers", self.index)))
+            }
         }
     }
 
@@ -323,7 +325,8 @@ struct Parameters<'a> {
 impl<'a> Parameters<'a> {
     fn of(what: &str, index: usize, info: &'a TensorInfo) -> Result<Self, Error> {
         let name = &info.name;
-        let refused = |reason: &str| Error::usage(format!("{what} {index} (\"{name}\") is of type {}, {reason}", info.data_type));
+        let refused =
+            |reason: &str| Error::usage(format!("{what} {index} (\"{name}\") is of type {}, {reason}", info.data_type));
         let range = match info.data_type {
             DataType::Int8 => (-128, 127),
             DataType::UInt8 => (0, 255),
@@ -338,7 +341,11 @@ impl<'a> Parameters<'a> {
         let quantization = info.quantization.as_ref().ok_or_else(unquantized)?;
         let (scales, axis) = (quantization.scale.len(), quantization.axis);
         let extent = if scales == 1 { Some(1) } else { info.shape.get(axis).copied() };
-        let inner = if scales == 1 { usize::MAX } else { info.shape[axis.saturating_add(1).min(info.shape.rank())..].iter().product() };
+        let inner = if scales == 1 {
+            usize::MAX
+        } else {
+            info.shape[axis.saturating_add(1).min(info.shape.rank())..].iter().product()
+        };
         if scales == 0 || quantization.zero_point.len() != scales || extent != Some(scales) {
             return Err(refused("and its quantization parameters do not fit its shape"));
         }

@@ -63,7 +63,12 @@ impl Executor {
                 let unknown = tensors.any(|id| memory.is_own(*id));
                 let kept = if cache.is_empty() { working.kept } else { 0 };
                 let working = WorkingMemory { kept, ..*working };
-                Ok(Step::Node { id: *id, cache: Cache::new(cache.clone()), working, runtime_shapes: unknown.then(Vec::new) })
+                Ok(Step::Node {
+                    id: *id,
+                    cache: Cache::new(cache.clone()),
+                    working,
+                    runtime_shapes: unknown.then(Vec::new),
+                })
             }
         };
         let mut steps: Vec<Step> = prepared.steps.iter().map(step).collect::<Result<_, Error>>()?;
@@ -156,7 +161,9 @@ impl Executor {
         let Some((shape, size)) = self.output_size(output) else { return Ok(None) };
         let bytes = match self.maker(output) {
             Some((run_queue, partition)) => run_queue.output(output, size, partition)?,
-            None => self.memory.tensor(&self.prepared.graph, self.prepared.graph.outputs[output]).map(|(_, bytes)| bytes),
+            None => {
+                self.memory.tensor(&self.prepared.graph, self.prepared.graph.outputs[output]).map(|(_, bytes)| bytes)
+            }
         };
         Ok(bytes.map(|bytes| (shape, bytes)))
     }

@@ -68,7 +68,8 @@ impl Host for NodeHost<'_> {
     fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
         let slot = self.made.get_mut(output);
         let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
-        let mut buffer = AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::out_of_memory(error.to_string()))?;
+        let mut buffer =
+            AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::out_of_memory(error.to_string()))?;
         buffer.copy_from_slice(bytes);
         *slot = Some((shape, buffer));
         Ok(())

@@ -66,9 +66,8 @@ impl Plans {
         };
         let weights = &mut known.weights;
         let prepared = Arc::new(prepare(&self.model, key.subgraph, options, &key.shapes, key.mode, weights)?);
-        let of_subgraph = |(other, _): &(Key, Arc<Prepared>)| {
-            (other.subgraph, other.is_called) == (key.subgraph, key.is_called)
-        };
+        let of_subgraph =
+            |(other, _): &(Key, Arc<Prepared>)| (other.subgraph, other.is_called) == (key.subgraph, key.is_called);
         if known.prepared.iter().filter(|entry| of_subgraph(entry)).count() >= MOST_SHAPES
             && let Some(oldest) = known.prepared.iter().position(of_subgraph)
         {

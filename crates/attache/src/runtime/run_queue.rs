@@ -244,11 +244,7 @@ impl RunQueue {
 
     /// Returns an object with which any thread can wait for a run; `None` if it was waited for, or its outputs were
     /// discarded.
-    pub(crate) fn completion(
-        &self,
-        run: RunId,
-        partition: &Delegated,
-    ) -> Option<Result<RunEnd, Error>> {
+    pub(crate) fn completion(&self, run: RunId, partition: &Delegated) -> Option<Result<RunEnd, Error>> {
         let slot = self.slots.iter().position(|slot| slot.run == Some(run))?;
         Some(partition.kernel.completion(slot).map_err(|error| partition.failed(&error)))
     }

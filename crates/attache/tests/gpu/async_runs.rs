@@ -64,7 +64,7 @@ fn runs_keep_the_inputs_that_they_were_started_with() {
             let runs = [0, 1, 2].map(|index| start(&mut interpreter, first + index as f32));
             // Runs can be waited for in any order and repeatedly.
             for index in [1, 0, 2, 2] {
-                interpreter.wait(runs[index]).unwrap();
+                interpreter.wait(&runs[index]).unwrap();
                 assert_outputs(&interpreter, first + index as f32);
             }
         }
@@ -135,11 +135,11 @@ fn the_queue_is_bounded() {
         let mut interpreter = interpreter(options(submission));
         interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
         let runs = [0, 1, 2].map(|index| start(&mut interpreter, index as f32));
-        assert_eq!(interpreter.try_invoke_async().unwrap(), None);
+        assert!(interpreter.try_invoke_async().unwrap().is_none());
         let last = start(&mut interpreter, 3.0);
-        let lost = interpreter.wait(runs[0]).unwrap_err();
+        let lost = interpreter.wait(&runs[0]).unwrap_err();
         assert!(lost.kind() == ErrorKind::Usage && lost.to_string().contains("run 1 are gone"), "{lost}");
-        for (run, a) in [(runs[1], 1.0), (runs[2], 2.0), (last, 3.0)] {
+        for (run, a) in [(&runs[1], 1.0), (&runs[2], 2.0), (&last, 3.0)] {
             interpreter.wait(run).unwrap();
             assert_outputs(&interpreter, a);
         }
@@ -152,7 +152,7 @@ fn the_queue_is_bounded() {
         interpreter.invoke_repeatedly(3).unwrap();
         assert_outputs(&interpreter, 4.0);
         // The interpreter is dropped while a run is pending.
-        start(&mut interpreter, 5.0);
+        drop(start(&mut interpreter, 5.0));
     }
     validation::assert_silent();
 }
@@ -212,8 +212,8 @@ fn where_the_cpu_has_a_part_runs_end_at_once() {
         assert_eq!(interpreter.queue_depth(), 1);
         interpreter.write(1, &[2.0f32, 4.0, 8.0]).unwrap();
         let first = start(&mut interpreter, 1.0);
-        assert_eq!(interpreter.try_invoke_async().unwrap(), None, "the outputs would be lost");
-        interpreter.wait(first).unwrap();
+        assert!(interpreter.try_invoke_async().unwrap().is_none(), "the outputs would be lost");
+        interpreter.wait(&first).unwrap();
         assert_outputs(&interpreter, 1.0);
         let second = interpreter.try_invoke_async().unwrap().expect("the queue is empty");
         assert_eq!(interpreter.wait(first).unwrap_err().kind(), ErrorKind::Usage);

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attache::graph::{Graph, NodeId, Unsupported};
+use attache::graph::Unsupported;
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, GpuDelegate, GpuDelegateOptions, Partition, Partitioning,
+    Claim, Delegate, DelegateError, GpuDelegate, GpuDelegateOptions, NodeContext, Partition, Partitioning,
+    PreparedPartition,
 };
 
 use crate::goldens::{Case, cases};
@@ -26,11 +27,11 @@ impl Delegate for Counted {
         self.gpu.partitioning()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        self.gpu.claim(graph, node)
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        self.gpu.claim(node)
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         self.partitions.fetch_add(1, Ordering::Relaxed);
         self.gpu.prepare(partition)
     }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use attache::DataType::{self, Float32, Int32, UInt8};
 use attache::gpu::{Backend, GpuStage, Submission, stage};
-use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
+use attache::graph::{TensorMut, TensorRef, Unsupported};
 use attache::model::schema::{BuiltinOperator, BuiltinOptionsT, CastOptionsT, TensorType};
 use attache::{
     Claim, Delegate, DelegateError, DelegateKernel, GpuDelegate, GpuDelegateOptions, Interpreter, Limits, Model,
-    ModelBuilder, OperatorBuilder, Partition, TensorBuilder,
+    ModelBuilder, NodeContext, OperatorBuilder, Partition, PreparedPartition, TensorBuilder,
 };
 
 use crate::validation;
@@ -35,15 +35,18 @@ impl Delegate for Cut {
         "GPU"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        match graph.node(node).op.name() {
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        match node.node().op.name() {
             "RELU" => Err(Unsupported::new("the CPU is to have it")),
-            _ => self.gpu.claim(graph, node),
+            _ => self.gpu.claim(node),
         }
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        Ok(Box::new(Watched(self.gpu.prepare(partition)?, self.taken.clone(), self.kept.clone())))
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        let (partition, taken, kept) = (self.gpu.prepare(partition)?, self.taken.clone(), self.kept.clone());
+        Ok(Box::new(move || -> Result<Box<dyn DelegateKernel>, DelegateError> {
+            Ok(Box::new(Watched(partition.kernel()?, taken.clone(), kept.clone())))
+        }))
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
+use attache::graph::{TensorMut, TensorRef, Unsupported};
 use attache::{
-    Delegate, DelegateError, DelegateKernel, DelegateQueue, Error, ErrorKind, Interpreter, KernelProfile, KernelReport,
-    Model, Partition,
+    Completion, Delegate, DelegateError, DelegateKernel, DelegateQueue, Error, ErrorKind, Interpreter, KernelProfile,
+    KernelReport, Model, NodeContext, Partition, PreparedPartition,
 };
 
 use crate::common::Net;
@@ -73,17 +74,39 @@ impl Delegate for Doubler {
         attache::Partitioning::default()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<attache::Claim, Unsupported> {
+    fn claim(&self, node: NodeContext<'_>) -> Result<attache::Claim, Unsupported> {
         self.0.pass(PanicPoint::Claim);
-        match graph.node(node).op.name() {
+        match node.node().op.name() {
             "ADD" => Ok(attache::Claim::new(Tripwire(self.0.clone(), ClaimDrop))),
             other => Err(Unsupported::new(format!("it is no ADD but {other}"))),
         }
     }
 
-    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         self.0.pass(Prepare);
+        Ok(Box::new(Prepared(self.0.clone())))
+    }
+}
+
+struct Prepared(Shared);
+
+impl PreparedPartition for Prepared {
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         Ok(Box::new(Kernel { shared: self.0.clone(), input: vec![0; 8], output: vec![0; 8] }))
+    }
+
+    fn report(&self) -> KernelReport {
+        self.0.pass(Report);
+        KernelReport::default()
+    }
+}
+
+/// The completion of runs that end before they are waited for.
+struct Done;
+
+impl Completion for Done {
+    fn wait(&self, _: Duration) -> Result<bool, DelegateError> {
+        Ok(true)
     }
 }
 
@@ -128,11 +151,6 @@ impl DelegateKernel for Kernel {
         if self.shared.queue { Some(self) } else { None }
     }
 
-    fn report(&self) -> KernelReport {
-        self.shared.pass(Report);
-        KernelReport::default()
-    }
-
     fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         self.shared.pass(Profile);
         Ok(KernelProfile::default())
@@ -140,6 +158,10 @@ impl DelegateKernel for Kernel {
 }
 
 impl DelegateQueue for Kernel {
+    fn completion(&self, _: usize) -> Arc<dyn Completion> {
+        Arc::new(Done)
+    }
+
     fn slots(&self) -> usize {
         self.shared.pass(Slots);
         usize::MAX

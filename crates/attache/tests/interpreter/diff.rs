@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use attache::diff::{Tolerance, Trace, TraceInput};
-use attache::graph::{
-    Cache, Eval, Fact, Graph, Host, Node, NodeId, OpError, TensorId, TensorMut, TensorRef, Unsupported,
+use attache::graph::{Cache, Eval, Fact, Host, Node, OpError, TensorId, TensorMut, TensorRef, Unsupported};
+use attache::{
+    Claim, Delegate, DelegateError, DelegateKernel, Model, NodeContext, Partition, PreparedPartition, Shape,
 };
-use attache::{Claim, Delegate, DelegateError, DelegateKernel, Model, Partition, Shape};
 
 use crate::common::Net;
 
@@ -30,16 +30,21 @@ impl Delegate for Scaled {
         "Scaled"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        let node = graph.node(node).clone();
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        let node = node.node().clone();
         let by = if self.operator.is_some_and(|index| node.origins.contains(&index)) { self.by } else { 1.0 };
         Ok(Claim::new((node, by)))
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        let nodes = partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<(Node, f32)>().unwrap()).collect();
-        let facts = partition.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
-        Ok(Box::new(Kernel { nodes, facts, inputs: partition.inputs, outputs: partition.outputs }))
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        let nodes: Vec<_> =
+            partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<(Node, f32)>().unwrap()).collect();
+        let facts: Vec<_> = partition.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
+        let (inputs, outputs) = (partition.inputs, partition.outputs);
+        Ok(Box::new(move || -> Result<Box<dyn DelegateKernel>, DelegateError> {
+            let (nodes, facts) = (nodes.clone(), facts.clone());
+            Ok(Box::new(Kernel { nodes, facts, inputs: inputs.clone(), outputs: outputs.clone() }))
+        }))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use attache::DataType::{self, Bool, Float32, Int32, Resource};
-use attache::graph::{Graph, NodeId, Unsupported};
+use attache::graph::Unsupported;
 use attache::model::schema::{
     BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, IfOptionsT, VarHandleOptionsT, WhileOptionsT,
 };
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, Interpreter, Model, ModelBuilder,
-    OperatorBuilder, Partition, TensorBuilder,
+    Claim, Delegate, DelegateError, Error, ErrorKind, Interpreter, Model, ModelBuilder, NodeContext, OperatorBuilder,
+    Partition, PreparedPartition, TensorBuilder,
 };
 
 /// A builder of a model with several subgraphs.
@@ -314,11 +314,11 @@ impl Delegate for Nothing {
         "nothing"
     }
 
-    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Unsupported> {
+    fn claim(&self, _: NodeContext<'_>) -> Result<Claim, Unsupported> {
         Err(Unsupported::new("no"))
     }
 
-    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         Err(DelegateError::new("never asked"))
     }
 }

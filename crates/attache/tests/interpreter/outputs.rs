@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use attache::graph::{Graph, NodeId, TensorMut, TensorRef, Unsupported};
+use attache::graph::{TensorMut, TensorRef, Unsupported};
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, DelegateQueue, ErrorKind, Interpreter, Model, Partition,
-    TensorBuilder,
+    Claim, Completion, Delegate, DelegateError, DelegateKernel, DelegateQueue, ErrorKind, Interpreter, Model,
+    NodeContext, Partition, PreparedPartition, TensorBuilder,
 };
 
 use crate::common::Net;
@@ -30,15 +31,18 @@ impl Delegate for Doubler {
         "Doubler"
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        match graph.node(node).op.name() {
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        match node.node().op.name() {
             "ADD" => Ok(Claim::new(())),
             other => Err(Unsupported::new(format!("it is no ADD but {other}"))),
         }
     }
 
-    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
-        Ok(Box::new(Kernel { doubler: self.clone(), input: Vec::new(), output: Vec::new() }))
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        let doubler = self.clone();
+        Ok(Box::new(move || -> Result<Box<dyn DelegateKernel>, DelegateError> {
+            Ok(Box::new(Kernel { doubler: doubler.clone(), input: Vec::new(), output: Vec::new() }))
+        }))
     }
 }
 
@@ -72,7 +76,20 @@ impl DelegateKernel for Kernel {
     }
 }
 
+/// The completion of runs that end before they are waited for.
+struct Done;
+
+impl Completion for Done {
+    fn wait(&self, _: Duration) -> Result<bool, DelegateError> {
+        Ok(true)
+    }
+}
+
 impl DelegateQueue for Kernel {
+    fn completion(&self, _: usize) -> Arc<dyn Completion> {
+        Arc::new(Done)
+    }
+
     fn slots(&self) -> usize {
         1
     }

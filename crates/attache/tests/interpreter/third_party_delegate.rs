@@ -4,12 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attache::graph::{
-    Cache, Eval, Fact, Graph, Host, Lowering, Node, NodeId, OpError, Quantized, TensorMut, TensorRef, Unsupported,
-};
+use attache::graph::{Cache, Eval, Fact, Host, Lowering, Node, OpError, Quantized, TensorMut, TensorRef, Unsupported};
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, Outcome, Partition,
-    Partitioning, Shape,
+    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, NodeContext, Outcome,
+    Partition, Partitioning, PreparedPartition, Shape,
 };
 use attache_gpu_ir::Primitive;
 
@@ -41,26 +39,46 @@ impl Delegate for Pairs {
         self.partitioning.clone()
     }
 
-    fn claim(&self, graph: &Graph, node: NodeId) -> Result<Claim, Unsupported> {
-        let lowered = Lowering::lower(graph, graph.node(node), Quantized::default())?;
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        let lowered = Lowering::lower(node.graph, node.node(), Quantized::default())?;
         match &lowered.program.steps[..] {
             [step] if matches!(step.primitive, Primitive::Map { .. }) && step.inputs.len() == 2 => {
-                Ok(Claim::new(graph.node(node).clone()))
+                Ok(Claim::new(node.node().clone()))
             }
             _ => Err(Unsupported::new("it is not a function of two values")),
         }
     }
 
-    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         if Some(self.prepared.fetch_add(1, Ordering::Relaxed)) == self.fails_at {
             return Err(DelegateError::new("out of luck"));
         }
-        let nodes = partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<Node>().unwrap()).collect();
-        self.alive.fetch_add(1, Ordering::Relaxed);
+        let nodes: Vec<Node> =
+            partition.nodes.into_iter().map(|(_, claim)| *claim.downcast::<Node>().unwrap()).collect();
         let facts: Vec<Fact> = partition.graph.tensors.iter().map(|tensor| tensor.fact.clone()).collect();
         let (inputs, outputs) = (partition.inputs, partition.outputs);
-        let ids = |ids: Vec<attache::graph::TensorId>| ids.into_iter().map(|id| id.index()).collect();
-        Ok(Box::new(Kernel { nodes, facts, inputs: ids(inputs), outputs: ids(outputs), alive: self.alive.clone() }))
+        let ids = |ids: Vec<attache::graph::TensorId>| ids.into_iter().map(|id| id.index()).collect::<Vec<_>>();
+        Ok(Box::new(Prepared { nodes, facts, inputs: ids(inputs), outputs: ids(outputs), alive: self.alive.clone() }))
+    }
+}
+
+struct Prepared {
+    nodes: Vec<Node>,
+    facts: Vec<Fact>,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl PreparedPartition for Prepared {
+    fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        let (nodes, facts, alive) = (self.nodes.clone(), self.facts.clone(), self.alive.clone());
+        Ok(Box::new(Kernel { nodes, facts, inputs: self.inputs.clone(), outputs: self.outputs.clone(), alive }))
+    }
+
+    fn report(&self) -> KernelReport {
+        KernelReport { dispatches: self.nodes.len(), ..KernelReport::default() }
     }
 }
 
@@ -131,10 +149,6 @@ impl DelegateKernel for Kernel {
             output.values::<f32>().unwrap().copy_from_slice(&values[*id]);
         }
         Ok(())
-    }
-
-    fn report(&self) -> KernelReport {
-        KernelReport { dispatches: self.nodes.len(), ..KernelReport::default() }
     }
 }
 

@@ -274,8 +274,7 @@ struct Submitted {
 
 impl Completion for Submitted {
     fn wait(&self, timeout: Duration) -> Result<bool, GpuError> {
-        let until =
-            wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
+        let until = wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
         let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.device.wgpu().poll(until)));
         self.device.check()?;
         match waited {

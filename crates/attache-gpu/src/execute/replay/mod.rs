@@ -23,7 +23,8 @@ use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
 use self::stream::{Bindings, CommandList, ListedDispatch, Stream};
 use super::{
-    Completion, Ended, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
+    Completion, Ended, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps,
+    params,
 };
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};

@@ -52,7 +52,8 @@ impl Links {
     /// Copies shared memory to the input at this slice before each run from now on, and returns true. Returns
     /// false and changes nothing if the memory belongs to another device or has another size.
     pub(super) fn take(&mut self, resources: &ReplayResources, shared: &Arc<Shared>, to: &Slice) -> bool {
-        let own = shared.buffer.device().vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
+        let own =
+            shared.buffer.device().vulkan().map(|vulkan| vulkan.raw.handle()) == Some(resources.vulkan().raw.handle());
         if !own || shared.bytes != to.range.len() {
             return false;
         }
@@ -69,13 +70,15 @@ impl Links {
         resources: &mut ReplayResources,
     ) -> Result<[Option<vk::CommandBuffer>; 2], GpuError> {
         if !self.is_recorded {
-            let copy = |resources: &ReplayResources, from: &Slice| {
-                (resources.raw(from.buffer), from.range.start as u64)
-            };
-            let taken = self.taken.iter().map(|(shared, to)| ((shared.buffer.raw(), 0), copy(resources, to), shared.bytes));
+            let copy =
+                |resources: &ReplayResources, from: &Slice| (resources.raw(from.buffer), from.range.start as u64);
+            let taken =
+                self.taken.iter().map(|(shared, to)| ((shared.buffer.raw(), 0), copy(resources, to), shared.bytes));
             let taken: Vec<Copy> = taken.collect();
-            let left =
-                self.left.iter().map(|(_, from, shared)| (copy(resources, from), (shared.buffer.raw(), 0), shared.bytes));
+            let left = self
+                .left
+                .iter()
+                .map(|(_, from, shared)| (copy(resources, from), (shared.buffer.raw(), 0), shared.bytes));
             let left: Vec<Copy> = left.collect();
             (self.before, self.after) = (record(resources, &taken)?, record(resources, &left)?);
             self.is_recorded = true;

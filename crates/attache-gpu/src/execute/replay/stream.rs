@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use ash::vk;
 
-use super::{BufferId, Slice};
 use super::resources::ReplayResources;
 use super::submissions::Submissions;
+use super::{BufferId, Slice};
 use crate::device::vulkan::{Layout, failed};
 use crate::kernel::GpuError;
 
