@@ -60,7 +60,9 @@ fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
                 case.compare_all(&on_gpu, &expected, &made, 2e-5).map_err(|error| format!("{number}: {error}"))?;
             }
             (Ok(_), Err(error)) => return Err(format!("{number}: only the GPU fails: {error}")),
-            (Err(error), _) if !matches!(error.kind(), ErrorKind::Model | ErrorKind::Unsupported) => {
+            (Err(error), _)
+                if !matches!(error.kind(), ErrorKind::Model | ErrorKind::Unsupported | ErrorKind::LimitExceeded) =>
+            {
                 return Err(format!("{number}: {error}"));
             }
             (Err(_), _) => errors += 1,

@@ -206,7 +206,7 @@ fn a_loop_ends_when_its_condition_says_so() {
 #[test]
 fn an_endless_loop_is_stopped() {
     let mut interpreter = counting(f32::INFINITY).build().unwrap();
-    fails(&mut interpreter, ErrorKind::Unsupported, "loop_steps");
+    fails(&mut interpreter, ErrorKind::LimitExceeded, "loop_steps");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn branches_that_double_at_each_level_are_stopped() {
         }
         flow.ends(level, &[x, yes], &[]);
     }
-    fails(&mut flow.build().unwrap(), ErrorKind::Unsupported, "loop_steps");
+    fails(&mut flow.build().unwrap(), ErrorKind::LimitExceeded, "loop_steps");
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn too_much_memory_is_an_error() {
     let x = net.tensor("x", &[1 << 20, 1 << 20]);
     let y = net.relu(x, &[1 << 20, 1 << 20]);
     let error = Interpreter::builder(&net.finish(&[x], &[y])).build().err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("4398046511104 bytes, and the limit tensor_bytes is"), "{error}");
 }
 

@@ -19,7 +19,7 @@ fn model() -> Model {
 /// Returns the error of building an interpreter with these limits; `None` if it can be built.
 fn limit_error(model: &Model, limits: Limits) -> Option<String> {
     let error = Interpreter::builder(model).threads(1).limits(limits).build().err()?;
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     Some(error.to_string())
 }
 
@@ -80,7 +80,7 @@ fn what_a_run_sizes_is_limited_at_that_run() {
         interpreter.invoke()
     };
     let error = run(999).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert!(error.to_string().contains("the limit multiply_adds is 999"), "{error}");
     run(1000).unwrap();
 }
