@@ -7,13 +7,20 @@ mod common;
 use attache::Interpreter;
 use common::Net;
 
+/// Returns the resident memory of the process in KiB.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 #[test]
+fn memory_is_shared_and_returned() {
+    interpreters_leave_no_memory_behind();
+    interpreters_share_weights();
+}
+
 fn interpreters_leave_no_memory_behind() {
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() // KiB
-    };
     let mut net = Net::new();
     let x = net.tensor("x", &[1 << 16]);
     let mut y = net.add(x, x, &[1 << 16]);
@@ -32,4 +39,28 @@ fn interpreters_leave_no_memory_behind() {
     (0..1000).for_each(|_| cycle());
     let grown = resident().saturating_sub(before);
     assert!(grown < 16 << 10, "{grown} KiB more after 1,000 interpreters of 768 KiB each");
+}
+
+/// Interpreters of a compiled model, and further input shapes, take no memory for weights, of which there are 16 MiB
+/// in the file and as many packed.
+fn interpreters_share_weights() {
+    const N: usize = 2048;
+    let mut net = Net::new();
+    let x = net.tensor("x", &[1, N]);
+    let weights: Vec<f32> = (0..N * N).map(|index| (index % 7) as f32 - 3.0).collect();
+    let y = net.fully_connected(x, [N, N], &weights);
+    let compiled = Interpreter::builder(&net.finish(&[x], &[y])).threads(1).compile().unwrap();
+    let used = |rows: usize| {
+        let mut interpreter = compiled.interpreter().unwrap();
+        interpreter.resize_input(0, &[rows, N]).unwrap();
+        interpreter.input_mut::<f32>(0).unwrap().fill(1.0);
+        interpreter.invoke().unwrap();
+        interpreter
+    };
+    let first = used(1);
+    let before = resident();
+    let others: Vec<Interpreter> = (0..8).map(|index| used(1 + index % 2)).collect();
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 4 << 10, "{grown} KiB more for 8 interpreters with two input shapes");
+    drop((first, others));
 }

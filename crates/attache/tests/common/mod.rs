@@ -1,7 +1,7 @@
 //! A builder of small `FLOAT32` models for tests ([`Net`]), and functions to run them.
 #![allow(dead_code)] // each test file uses a part
 
-use attache::model::schema::BuiltinOperator;
+use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
 use attache::{DataType, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
 /// A builder of a model with one subgraph. Tensors are given by their index.
@@ -46,6 +46,17 @@ impl Net {
     pub(crate) fn unknown(&mut self, a: usize, shape: &[usize]) -> usize {
         let output = self.tensor("", shape);
         self.builder.operator(0, OperatorBuilder::custom("Nobody", *b"", [a], [output]));
+        output
+    }
+
+    /// Adds a FULLY_CONNECTED with constant weights `[outputs, depth]` and without bias.
+    pub(crate) fn fully_connected(&mut self, a: usize, [outputs, depth]: [usize; 2], weights: &[f32]) -> usize {
+        let weights = self.builder.tensor(0, TensorBuilder::values("weights", [outputs, depth], weights));
+        let output = self.tensor("", &[1, outputs]);
+        let options = BuiltinOptionsT::FullyConnectedOptions(Default::default());
+        let inputs = [Some(a), Some(weights), None];
+        let operator = OperatorBuilder::new(BuiltinOperator::FULLY_CONNECTED, inputs, [output]);
+        self.builder.operator(0, operator.options(options));
         output
     }
 

@@ -13,7 +13,7 @@ use attache::{
 };
 
 /// A builder of a model with several subgraphs.
-struct Flow(ModelBuilder);
+pub(crate) struct Flow(ModelBuilder);
 
 impl Flow {
     fn new(subgraphs: usize) -> Self {
@@ -96,7 +96,7 @@ impl Flow {
         self.0.inputs(subgraph, inputs).outputs(subgraph, outputs);
     }
 
-    fn build(&self) -> Result<Interpreter, Error> {
+    pub(crate) fn build(&self) -> Result<Interpreter, Error> {
         let model = Model::from_bytes(self.0.finish()).unwrap_or_else(|error| panic!("{error}"));
         Interpreter::builder(&model).threads(1).build()
     }
@@ -138,7 +138,7 @@ fn counting(end: f32) -> Flow {
 
 /// Builds a model that adds its first input to a resource variable of initial value 10, in the `then` branch
 /// of an IF without outputs, and then returns the variable's value.
-fn accumulator() -> Flow {
+pub(crate) fn accumulator() -> Flow {
     let mut flow = Flow::new(4);
     let (x, yes) = (flow.tensor(0, Float32, &[1]), flow.tensor(0, Bool, &[]));
     flow.once(0, 1);
@@ -156,6 +156,31 @@ fn accumulator() -> Flow {
     let x = flow.tensor(3, Float32, &[1]);
     flow.ends(3, &[x], &[]);
     flow
+}
+
+/// Builds a model of two signatures that share a variable, initially 0: `train` adds its input `x` to it, and `infer`
+/// returns the sum of its input `x` and the variable as `y`.
+pub(crate) fn signed() -> Model {
+    let mut flow = Flow::new(3);
+    let x = flow.tensor(0, Float32, &[1]);
+    flow.once(0, 2);
+    let handle = flow.handle(0, "sum");
+    let before = flow.read(0, handle);
+    let after = flow.apply(0, BuiltinOperator::ADD, &[before, x], Float32);
+    flow.assign(0, handle, after);
+    flow.ends(0, &[x], &[after]);
+    flow.0.signature("train", 0, &[("x", x)], &[("sum", after)]);
+    let x = flow.tensor(1, Float32, &[1]);
+    flow.once(1, 2);
+    let handle = flow.handle(1, "sum");
+    let sum = flow.read(1, handle);
+    let y = flow.apply(1, BuiltinOperator::ADD, &[sum, x], Float32);
+    flow.ends(1, &[x], &[y]);
+    flow.0.signature("infer", 1, &[("x", x)], &[("y", y)]);
+    let (handle, zero) = (flow.handle(2, "sum"), flow.constant(2, &[0.0]));
+    flow.assign(2, handle, zero);
+    flow.ends(2, &[], &[]);
+    Model::from_bytes(flow.0.finish()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refused(flow: &Flow, kind: ErrorKind, text: &str) {
