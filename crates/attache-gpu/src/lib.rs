@@ -17,7 +17,7 @@ mod wgsl;
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
     Completion, DevicePeaks, Executable, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
-    SharedValue, Span, Times, interface,
+    SharedValue, Span, Times, Wait, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{

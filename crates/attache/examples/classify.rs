@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Model::from_bytes(zoo::build("mobilenet_v1_1.0_224").ok_or("the built-in model is missing")?)?,
     };
     let mut builder = Interpreter::builder(&model).threads(2);
-    match GpuDelegate::new(GpuDelegateOptions::default().hardware_only(true)) {
+    match GpuDelegate::new(GpuDelegateOptions::default()) {
         Ok(gpu) => builder = builder.delegate(Arc::new(gpu)),
         Err(error) => eprintln!("on the CPU: {error}"),
     }

@@ -35,6 +35,8 @@ pub struct Report {
     pub cpu_arena_bytes: usize,
     /// Lower bound in bytes on `cpu_arena_bytes` for any memory plan.
     pub cpu_arena_lower_bound_bytes: usize,
+    /// Choices that delegates made, each once, such as how quantized tensors are computed.
+    pub notes: BTreeSet<String>,
     /// Error message of the delegate that failed and that the CPU replaced; `None` if there was no fallback.
     pub fallback: Option<String>,
     /// Messages of delegates that panicked, which is a bug in the delegate. Either the CPU ran the operators that the

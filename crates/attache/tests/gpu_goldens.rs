@@ -42,7 +42,13 @@ const MOST_FORCED: usize = 8;
 const POISONED: bool = cfg!(feature = "poison");
 
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
-    open(GpuDelegateOptions::default().precision(precision).no_shader_f16(no_shader_f16).quantized(Quantized::Exact))
+    open(
+        GpuDelegateOptions::default()
+            .software(true)
+            .precision(precision)
+            .no_shader_f16(no_shader_f16)
+            .quantized(Quantized::Exact),
+    )
 }
 
 fn open(options: GpuDelegateOptions) -> GpuDelegate {
@@ -170,7 +176,7 @@ fn the_gpu_agrees_with_every_case() {
 #[test]
 fn the_gpu_agrees_as_hardware() {
     let _alone = validation::alone();
-    let options = GpuDelegateOptions::default().quantized(Quantized::Exact).as_hardware(true);
+    let options = GpuDelegateOptions::default().software(true).quantized(Quantized::Exact).as_hardware(true);
     assert_none(&described(&sampled_failures(open(options), TOLERANCE)));
 }
 
@@ -186,7 +192,8 @@ fn the_gpu_agrees_in_16_bits() {
         let native = delegate(Precision::F16, false);
         assert!(native.adapter().shader_f16, "a Vulkan device with binary16 in shaders is needed, as Mesa's is");
         assert_none(&described(&sampled_failures(native, TOLERANCE_OF_HALVES)));
-        let options = GpuDelegateOptions::default().precision(Precision::F16).quantized(Quantized::Exact);
+        let options =
+            GpuDelegateOptions::default().software(true).precision(Precision::F16).quantized(Quantized::Exact);
         let on_matrices = open(options.as_hardware(true).emulate_matrices(true));
         assert_eq!(on_matrices.lacks(VariantRequirement::Matrices), None);
         assert_none(&described(&sampled_failures(on_matrices, TOLERANCE_OF_HALVES)));
@@ -199,7 +206,8 @@ fn the_gpu_agrees_in_16_bits() {
 #[test]
 fn the_gpu_agrees_in_steps() {
     let _alone = validation::alone();
-    let delegate: Arc<dyn Delegate> = Arc::new(open(GpuDelegateOptions::default().quantized(Quantized::View)));
+    let delegate: Arc<dyn Delegate> =
+        Arc::new(open(GpuDelegateOptions::default().software(true).quantized(Quantized::View)));
     let tolerance = Tolerance { relative: 1e-4, steps: "2:99.5:1".parse().expect("steps") };
     let listed = include_str!("../../../conformance/expectations/gpu_view.txt").lines();
     let listed: BTreeMap<&str, &str> = listed.map(|line| line.split_once(": ").expect("a case and a reason")).collect();
@@ -233,7 +241,13 @@ fn every_variant_agrees() {
     let forms =
         [(Precision::F32, Quantized::View), (Precision::F32, Quantized::Exact), (Precision::F16, Quantized::View)];
     let delegates = forms.map(|(precision, quantized)| {
-        open(GpuDelegateOptions::default().precision(precision).quantized(quantized).emulate_matrices(true))
+        open(
+            GpuDelegateOptions::default()
+                .software(true)
+                .precision(precision)
+                .quantized(quantized)
+                .emulate_matrices(true),
+        )
     });
     let (mut failures, mut seen) = (BTreeMap::new(), BTreeSet::new());
     let most = if is_deep() { usize::MAX } else { MOST_FORCED };

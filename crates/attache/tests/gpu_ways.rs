@@ -28,7 +28,7 @@ static FORMS: [Form; 5] = [
 ];
 
 fn delegate((precision, quantized, as_hardware): Form, submission: Submission) -> Arc<dyn Delegate> {
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).as_hardware(as_hardware);
+    let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).as_hardware(as_hardware);
     let options =
         options.emulate_matrices(as_hardware).precision(precision).quantized(quantized).submission(submission);
     Arc::new(GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))

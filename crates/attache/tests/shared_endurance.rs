@@ -26,7 +26,7 @@ fn model() -> Model {
 }
 
 fn delegate(submission: Submission) -> GpuDelegate {
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).submission(submission);
+    let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).submission(submission);
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 

@@ -31,7 +31,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F16 => Precision::F16,
     };
     let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized(wish.quantized));
-    options = options.hardware_only(!wish.software);
+    options = options.software(wish.software);
     options = options.no_shader_f16(wish.no_shader_f16).as_hardware(wish.as_hardware);
     options = options.emulate_matrices(wish.emulate_matrices);
     options = match wish.submission {

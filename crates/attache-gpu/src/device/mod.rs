@@ -310,6 +310,12 @@ impl Device {
         }
     }
 
+    /// Whether the device is known to multiply packed bytes in one instruction, so that 8-bit integers cost no more
+    /// than floats.
+    pub fn multiplies_bytes(&self) -> bool {
+        self.vulkan().is_some_and(Vulkan::multiplies_bytes)
+    }
+
     pub(crate) fn vulkan(&self) -> Option<&Vulkan> {
         self.0.vulkan.as_ref()
     }
@@ -453,9 +459,16 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
             return GpuError::new(GpuErrorKind::NoDevice, message);
         }
         let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
+        let kind = if options.hardware_only { "hardware GPU" } else { "GPU" };
         let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
-        let remedy = "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)";
-        GpuError::new(GpuErrorKind::NoDevice, format!("there is no GPU through {backend}{adapter}; {remedy}"))
+        let remedy = match options.hardware_only {
+            true => {
+                "install the driver of the GPU, or allow software adapters: GpuDelegateOptions::software(true), \
+                ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
+            }
+            false => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)",
+        };
+        GpuError::new(GpuErrorKind::NoDevice, format!("there is no {kind} through {backend}{adapter}; {remedy}"))
     })
 }
 

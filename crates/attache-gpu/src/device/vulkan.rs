@@ -40,6 +40,8 @@ pub(crate) struct Vulkan {
     validation: bool,
     /// Whether pipelines are created without bounds checks of buffer accesses.
     is_unchecked: bool,
+    /// Whether the device has fast instructions for dot products of packed bytes.
+    multiplies_bytes: bool,
     /// The layouts created so far, by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
@@ -304,6 +306,14 @@ impl Vulkan {
             // SAFETY: this version or the extension supports the chained structure.
             unsafe { instance.raw_instance().get_physical_device_features2(physical, &mut features) };
         }
+        let has_dot = dot.shader_integer_dot_product == vk::TRUE;
+        let mut speed = vk::PhysicalDeviceShaderIntegerDotProductProperties::default();
+        if has_dot {
+            let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut speed);
+            // SAFETY: as above.
+            unsafe { instance.raw_instance().get_physical_device_properties2(physical, &mut properties) };
+        }
+        let is_accelerated = speed.integer_dot_product4x8_bit_packed_signed_accelerated == vk::TRUE;
         let family = own.queues.map_or(hal.queue_family_index(), |own| own.family);
         // SAFETY: as above.
         let families = unsafe { instance.raw_instance().get_physical_device_queue_family_properties(physical) };
@@ -325,9 +335,10 @@ impl Vulkan {
                 Params::Text | Params::Uniform => vk::DescriptorType::UNIFORM_BUFFER,
                 Params::Storage => vk::DescriptorType::STORAGE_BUFFER,
             },
-            spirv: options(version, limits, dot.shader_integer_dot_product == vk::TRUE),
+            spirv: options(version, limits, has_dot),
             validation,
             is_unchecked: own.is_unchecked,
+            multiplies_bytes: as_hardware || has_dot && is_accelerated,
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
             constants: ConstantStore::default(),
@@ -353,6 +364,10 @@ impl Vulkan {
     }
 
     /// Whether the queue supports timestamps.
+    pub(crate) fn multiplies_bytes(&self) -> bool {
+        self.multiplies_bytes
+    }
+
     pub(crate) fn has_timestamps(&self) -> bool {
         self.ticks.is_some()
     }

@@ -186,6 +186,32 @@ pub struct Runs {
     /// Whether each run records timestamps before and after every dispatch, for [`Recording::times`].
     /// Timestamps slow a run down.
     pub timed: bool,
+    /// How the host waits for runs.
+    pub wait: Wait,
+}
+
+impl Default for Runs {
+    /// One slot, without timestamps.
+    fn default() -> Self {
+        Self { slots: 1, timed: false, wait: Wait::default() }
+    }
+}
+
+/// How the host waits for a run in replay. Through wgpu, waits always sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Sleeps at first, and polls around the time at which the run is expected to end, which follows from the run
+    /// before. Ends within microseconds of the run, and uses at most a millisecond of a core.
+    #[default]
+    Adaptive,
+    /// Polls all the time. Ends earliest, and keeps a core busy.
+    Spin,
+    /// Polls, and offers the core to other threads between polls.
+    Yield,
+    /// Sleeps until the device says that the run has ended. Uses the least energy; waking up may take some tens of
+    /// microseconds.
+    Sleep,
 }
 
 /// The time that recording a plan took, and the device memory of its constants.

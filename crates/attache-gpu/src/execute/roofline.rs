@@ -119,7 +119,7 @@ impl Bench<'_> {
     /// brings the device out of its idle state.
     fn fastest(&self, plan: &Arc<Plan>) -> Result<f64, GpuError> {
         let (loaded, _) = interface(self.device, self.submission)?.load(plan, &Vec::new())?;
-        let mut recording = loaded.record(Runs { slots: 1, timed: true })?;
+        let mut recording = loaded.record(Runs { timed: true, ..Runs::default() })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;
         let spans = recording.times()?.spans;

@@ -143,7 +143,7 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: false })
+        Self::on(&*interface(device, submission)?, program, precision, Runs::default())
     }
 
     /// Prepares a program like [`Session::new`], so that each run records timestamps for [`Session::times`].
@@ -158,7 +158,7 @@ impl Session {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: 1, timed: true })
+        Self::on(&*interface(device, submission)?, program, precision, Runs { timed: true, ..Runs::default() })
     }
 
     /// Prepares a program like [`Session::new`], with `slots` slots, at least 1, so that several runs can be
@@ -174,7 +174,7 @@ impl Session {
         submission: Submission,
         slots: usize,
     ) -> Result<Self, GpuError> {
-        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: slots.max(1), timed: false })
+        Self::on(&*interface(device, submission)?, program, precision, Runs { slots: slots.max(1), ..Runs::default() })
     }
 
     /// Plans a program and loads and records the plan through an interface to a device, with the slots and

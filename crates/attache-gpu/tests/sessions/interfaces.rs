@@ -43,7 +43,7 @@ fn unread_runs_have_no_outputs() {
         let report = report.unwrap();
         let plan = Arc::new(report.plan().unwrap());
         let (loaded, _) = interface.load(&plan, &report).unwrap();
-        let mut recording = loaded.record(Runs { slots: 2, timed: true }).unwrap();
+        let mut recording = loaded.record(Runs { slots: 2, timed: true, ..Runs::default() }).unwrap();
         for (slot, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
             recording.write(slot, 0, &bytes([value; 4])).unwrap();
             recording.submit(slot, false).unwrap();
@@ -92,7 +92,7 @@ fn sessions_run_on_any_interface() {
     let _alone = validation::alone();
     let inner = interface(&device(), Submission::Encoder).unwrap();
     let counting = Counting { inner, loads: AtomicUsize::new(0) };
-    let mut session = Session::on(&counting, program(), Precision::F32, Runs { slots: 1, timed: false }).unwrap();
+    let mut session = Session::on(&counting, program(), Precision::F32, Runs::default()).unwrap();
     let mut sums = [0; 16];
     session.write(0, &bytes([1.0, 2.0, 3.0, 4.0])).unwrap();
     session.submit().unwrap();

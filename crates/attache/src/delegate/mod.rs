@@ -380,6 +380,8 @@ pub struct KernelReport {
     pub upload_ms: f64,
     /// Nodes that were fused with others into one kernel, each with a text that names the others.
     pub merged: Vec<(NodeId, String)>,
+    /// Choices that the delegate made, each as a sentence without a full stop.
+    pub notes: Vec<String>,
 }
 
 /// A delegate's failure to prepare or to run a partition.

@@ -2,14 +2,14 @@
 //! program of its node until the partition is prepared.
 
 use attache_gpu::{
-    Adapter, Device, DeviceOptions, DevicePeaks, GpuError, GpuErrorKind, Matrices, Precision, Submission,
-    VariantChoice, VariantRequirement, wgpu,
+    Adapter, Device, DeviceOptions, DevicePeaks, GpuError, GpuErrorKind, Matrices, Precision, Runs, Submission,
+    VariantChoice, VariantRequirement, Wait, wgpu,
 };
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
 use super::kernel::{GpuPartition, failure};
 use super::options::GpuDelegateOptions;
-use super::program::stitch;
+use super::program::{GpuClaim, stitch};
 use crate::delegate::guard::guarded;
 use crate::{
     Claim, Delegate, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning, PreparedPartition,
@@ -24,7 +24,9 @@ const COMMON_BINDING_BYTES: u64 = 128 << 20;
 pub struct GpuDelegate {
     device: Device,
     precision: Precision,
-    quantized: Quantized,
+    quantized: Option<Quantized>,
+    slots: usize,
+    wait: Wait,
     submission: Option<Submission>,
     partitioning: Partitioning,
     profiled: bool,
@@ -43,7 +45,7 @@ impl GpuDelegate {
         let device = Device::open(&DeviceOptions {
             backend: options.backend,
             adapter: options.adapter.clone(),
-            hardware_only: options.hardware_only,
+            hardware_only: !options.allows_software(),
             validation: options.validation,
             as_hardware: options.as_hardware,
             frugal: false,
@@ -78,9 +80,10 @@ impl GpuDelegate {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let precision = options.resolved_precision()?;
-        let GpuDelegateOptions { quantized, submission, partitioning, variants, .. } = options;
+        let GpuDelegateOptions { quantized, submission, partitioning, variants, wait, .. } = options;
+        let slots = options.inference_preference.slots();
         let device = device.with_variants(variants);
-        Ok(Self { device, precision, quantized, submission, partitioning, profiled: false })
+        Ok(Self { device, precision, quantized, slots, wait, submission, partitioning, profiled: false })
     }
 
     /// Returns this delegate on the same device with another choice of kernel variants.
@@ -99,7 +102,7 @@ impl GpuDelegate {
             }
             VariantRequirement::Matrices => (self.precision == Precision::F32).then_some("a precision of 16 bits"),
             VariantRequirement::Bytes => {
-                (self.quantized != Quantized::Exact).then_some("integers, multiplied as they are stored")
+                (self.quantized != Some(Quantized::Exact)).then_some("integers, multiplied as they are stored")
             }
         }
     }
@@ -166,6 +169,12 @@ impl GpuDelegate {
     }
 }
 
+/// Whether an input or output of a node is quantized.
+fn is_quantized(node: &NodeContext<'_>) -> bool {
+    let ids = node.node().inputs.iter().flatten().chain(&node.node().outputs);
+    ids.into_iter().any(|id| node.graph.fact(*id).quantization.is_some())
+}
+
 /// Converts a device error that occurred while a device was opened or measured.
 fn failed(error: GpuError) -> Error {
     match error.kind() {
@@ -201,14 +210,24 @@ impl Delegate for GpuDelegate {
     }
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
-        let lowered = lower(node.graph, node.id, self.quantized, self.device.adapter().max_binding_bytes)?;
-        Ok(Claim::new(super::fault::plant(node.node(), lowered)))
+        let limit = self.device.adapter().max_binding_bytes;
+        let lowered = |quantized| lower(node.graph, node.id, quantized, limit);
+        let first = lowered(self.quantized.unwrap_or(Quantized::View))?;
+        let is_open = self.quantized.is_none() && is_quantized(&node);
+        // A node without an integer form makes its whole partition compute with floats.
+        let may_be_exact = is_open && self.device.multiplies_bytes();
+        let exact = if may_be_exact { lowered(Quantized::Exact).ok() } else { None };
+        let plant = |lowered| super::fault::plant(node.node(), lowered);
+        Ok(Claim::new(GpuClaim { lowered: plant(first), exact: exact.map(plant), is_open }))
     }
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
-        let stitched = stitch(partition)?;
-        let prepared =
-            |stitched, submission| GpuPartition::new(&self.device, stitched, self.precision, submission, self.profiled);
+        let (stitched, quantized) = stitch(partition)?;
+        let quantized = self.quantized.or(quantized);
+        let runs = Runs { slots: self.slots, timed: self.profiled, wait: self.wait };
+        let prepared = |stitched, submission| {
+            GpuPartition::new(&self.device, stitched, quantized, self.precision, submission, runs)
+        };
         let partition = match self.submission {
             Some(submission) => prepared(stitched, submission),
             // A program that is too large for the few buffers of a replay may fit into the more numerous

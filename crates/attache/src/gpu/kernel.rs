@@ -10,7 +10,7 @@ use attache_gpu::{
     Submission,
 };
 use attache_gpu_ir::{Scalar, ValueId};
-use attache_graph::{NodeId, TensorMut, TensorRef};
+use attache_graph::{NodeId, Quantized, TensorMut, TensorRef};
 
 use super::exchange;
 use super::program::Stitched;
@@ -18,10 +18,6 @@ use crate::{
     Completion, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile,
     KernelReport, PreparedPartition,
 };
-
-/// Number of runs that can be in progress at the same time if the partition is the whole graph and is not
-/// profiled. Other partitions have one run in progress at a time.
-const SLOTS: usize = 3;
 
 /// An input or output of the partition: its type on the host and its format on the device.
 #[derive(Clone)]
@@ -60,6 +56,8 @@ impl Port {
 /// A partition that is prepared on a device.
 pub(super) struct GpuPartition {
     executable: Arc<Executable>,
+    /// How quantized tensors are computed; `None` if there are none.
+    quantized: Option<Quantized>,
     nodes: Vec<NodeId>,
     runs: Runs,
     inputs: Vec<Port>,
@@ -69,16 +67,19 @@ pub(super) struct GpuPartition {
 }
 
 impl GpuPartition {
-    /// Prepares a partition and makes its first session, so that a lack of memory shows here.
+    /// Prepares a partition and makes its first session, so that a lack of memory shows here. `quantized` is how
+    /// quantized tensors are computed, for the report.
     pub(super) fn new(
         device: &Device,
         stitched: Stitched,
+        quantized: Option<Quantized>,
         precision: Precision,
         submission: Submission,
-        profiled: bool,
+        runs: Runs,
     ) -> Result<Self, GpuError> {
         let Stitched { program, nodes, inputs, outputs, is_whole } = stitched;
-        let runs = Runs { slots: if is_whole && !profiled { SLOTS } else { 1 }, timed: profiled };
+        // Partitions that are not the whole graph have one run in progress at a time, and so have timed ones.
+        let runs = if is_whole && !runs.timed { runs } else { Runs { slots: 1, ..runs } };
         let executable = Arc::new(Executable::new(device, program, precision, submission)?);
         let first = Mutex::new(Some(executable.session(runs)?));
         let plan = executable.plan_report();
@@ -86,7 +87,7 @@ impl GpuPartition {
             ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
         };
         let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
-        Ok(Self { executable, nodes, runs, inputs, outputs, first })
+        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first })
     }
 }
 
@@ -128,7 +129,16 @@ impl PreparedPartition for GpuPartition {
             compile_ms: report.compile_ms,
             upload_ms: report.upload_ms,
             merged: merged.collect(),
+            notes: self.quantized.map(note).into_iter().collect(),
         }
+    }
+}
+
+/// Returns how quantized tensors are computed, for people.
+fn note(quantized: Quantized) -> String {
+    match quantized {
+        Quantized::Exact => "quantized tensors are computed as integers, bit for bit as on the CPU".to_owned(),
+        Quantized::View => "quantized tensors are computed as floats".to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ mod stages;
 
 pub use attache_gpu::{
     Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, Precision, Submission,
-    VariantChoice, VariantRequirement, adapters, variants, wgpu,
+    VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;

@@ -1,20 +1,33 @@
 //! Options of the GPU delegate, named as in `TfLiteGpuDelegateOptionsV2`.
 
-use attache_gpu::{Backend, Fault, Precision, Submission, VariantChoice};
+use attache_gpu::{Backend, Fault, Precision, Submission, VariantChoice, Wait};
 use attache_graph::Quantized;
 
 use crate::{Error, Partitioning};
 
-/// The intended use of the delegate, as in TensorFlow Lite.
+/// The intended use of the delegate, as in TensorFlow Lite. It decides how many runs of an interpreter can be in progress
+/// at once, if the delegate runs the whole graph ([`Interpreter::queue_depth`](crate::Interpreter::queue_depth)), and
+/// with that how much memory each interpreter takes: each run in progress has memory of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InferencePreference {
-    /// A single run or few runs: short preparation is preferred.
-    #[default]
+    /// A single run at a time, with the least memory.
     FastSingleAnswer,
-    /// Many runs: high throughput is preferred.
+    /// The highest throughput: three runs in progress.
+    #[default]
     SustainedSpeed,
-    /// A compromise between short preparation and high throughput.
+    /// Two runs in progress, so that the next inputs are written while the device works.
     Balanced,
+}
+
+impl InferencePreference {
+    /// Returns the maximum number of runs in progress.
+    pub(crate) fn slots(self) -> usize {
+        match self {
+            Self::FastSingleAnswer => 1,
+            Self::SustainedSpeed => 3,
+            Self::Balanced => 2,
+        }
+    }
 }
 
 /// An optimization goal, as in TensorFlow Lite. The options contain three of them in order of importance.
@@ -41,12 +54,13 @@ pub struct GpuDelegateOptions {
     pub(crate) inference_preference: InferencePreference,
     pub(crate) priorities: [InferencePriority; 3],
     pub(crate) precision: Option<Precision>,
-    pub(crate) quantized: Quantized,
+    pub(crate) quantized: Option<Quantized>,
     pub(crate) submission: Option<Submission>,
     pub(crate) partitioning: Partitioning,
     pub(crate) backend: Option<Backend>,
     pub(crate) adapter: Option<String>,
-    pub(crate) hardware_only: bool,
+    pub(crate) software: bool,
+    pub(crate) wait: Wait,
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
     pub(crate) as_hardware: bool,
@@ -61,12 +75,13 @@ impl Default for GpuDelegateOptions {
             inference_preference: InferencePreference::default(),
             priorities: [MaxPrecision, Auto, Auto],
             precision: None,
-            quantized: Quantized::default(),
+            quantized: None,
             submission: None,
             partitioning: Partitioning::default(),
             backend: None,
             adapter: None,
-            hardware_only: false,
+            software: false,
+            wait: Wait::default(),
             validation: false,
             no_shader_f16: false,
             as_hardware: false,
@@ -78,10 +93,10 @@ impl Default for GpuDelegateOptions {
 }
 
 impl GpuDelegateOptions {
-    /// Returns the defaults of `TfLiteGpuDelegateOptionsV2Default`: at most one delegated partition, and
-    /// maximum precision.
+    /// Returns the defaults of `TfLiteGpuDelegateOptionsV2Default`: at most one delegated partition, maximum
+    /// precision, and one run at a time.
     pub fn tensorflow_lite() -> Self {
-        Self::default().max_delegated_partitions(1)
+        Self::default().max_delegated_partitions(1).inference_preference(InferencePreference::FastSingleAnswer)
     }
 
     /// Sets TensorFlow Lite's option `is_precision_loss_allowed`, which exists there for compatibility. It
@@ -91,7 +106,8 @@ impl GpuDelegateOptions {
         self.inference_priorities(if allowed { MinLatency } else { MaxPrecision }, Auto, Auto)
     }
 
-    /// Sets the intended use of the delegate. It is accepted for compatibility and has no effect.
+    /// Sets the intended use of the delegate. The default is [`InferencePreference::SustainedSpeed`], and with
+    /// [`GpuDelegateOptions::tensorflow_lite`] it is [`InferencePreference::FastSingleAnswer`].
     pub fn inference_preference(mut self, preference: InferencePreference) -> Self {
         self.inference_preference = preference;
         self
@@ -116,9 +132,12 @@ impl GpuDelegateOptions {
         self
     }
 
-    /// Sets how quantized tensors are computed: as floats or as integers. The default is [`Quantized::View`].
+    /// Sets how quantized tensors are computed: as floats or as integers. By default the delegate chooses for each
+    /// partition: [`Quantized::Exact`] if the device multiplies packed bytes and every node of the partition has an
+    /// integer form, so that the outputs are those of the CPU at no cost; otherwise [`Quantized::View`]. The report
+    /// ([`Report::notes`](crate::Report::notes)) and the log tell what it chose.
     pub fn quantized(mut self, quantized: Quantized) -> Self {
-        self.quantized = quantized;
+        self.quantized = Some(quantized);
         self
     }
 
@@ -167,10 +186,22 @@ impl GpuDelegateOptions {
         self
     }
 
-    /// Sets whether only hardware devices may be chosen. Devices that compute on the CPU are then excluded.
-    pub fn hardware_only(mut self, only: bool) -> Self {
-        self.hardware_only = only;
+    /// Sets whether software adapters, which compute on the CPU, may be chosen where there is no hardware. By
+    /// default only hardware is, unless the environment variable `ATTACHE_SOFTWARE` is 1.
+    pub fn software(mut self, allowed: bool) -> Self {
+        self.software = allowed;
         self
+    }
+
+    /// Sets how the host waits for runs: a choice between latency and energy. The default is [`Wait::Adaptive`].
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Whether software adapters may be chosen.
+    pub(crate) fn allows_software(&self) -> bool {
+        self.software || std::env::var_os("ATTACHE_SOFTWARE").is_some_and(|value| value == "1")
     }
 
     /// Sets whether the validation layer of the graphics API is enabled. Its messages go to the log. For
@@ -182,12 +213,14 @@ impl GpuDelegateOptions {
 
     /// Sets whether shaders do without f16 types even if the device supports them. The 16-bit precisions then
     /// work as on a device without that support. For tests.
+    #[doc(hidden)]
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
         self
     }
 
     /// Sets whether a software device uses the kernels for hardware. For tests.
+    #[doc(hidden)]
     pub fn as_hardware(mut self, as_hardware: bool) -> Self {
         self.as_hardware = as_hardware;
         self
@@ -195,12 +228,14 @@ impl GpuDelegateOptions {
 
     /// Sets whether the 16-bit kernels for cooperative matrices are used on a device without cooperative
     /// matrices. Loops replace the matrix instructions, and shaders must support f16. For tests.
+    #[doc(hidden)]
     pub fn emulate_matrices(mut self, emulate: bool) -> Self {
         self.emulate_matrices = emulate;
         self
     }
 
     /// Makes a device operation fail as `fault` describes. For tests.
+    #[doc(hidden)]
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self

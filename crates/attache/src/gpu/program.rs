@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
-use attache_graph::{AffineParameters, Graph, Lowered, NodeId, TensorId};
+use attache_graph::{AffineParameters, Graph, Lowered, NodeId, Quantized, TensorId};
 
 use crate::{DelegateError, Partition};
 
@@ -22,15 +22,35 @@ pub(super) struct Stitched {
     pub(super) is_whole: bool,
 }
 
-/// Joins the programs in the claims of a partition's nodes to one program. Its inputs and outputs are those
+/// What a claim of the GPU delegate contains.
+pub(super) struct GpuClaim {
+    /// The node's program, with quantized tensors as the options say, or as floats if they leave it open.
+    pub(super) lowered: Lowered,
+    /// If the options leave open how quantized tensors are computed: the program that computes with integers; `None`
+    /// if the node has no such form.
+    pub(super) exact: Option<Lowered>,
+    /// Whether the options leave open how quantized tensors are computed, and the node has some.
+    pub(super) is_open: bool,
+}
+
+/// Joins the programs in the claims of a partition's nodes to one program. Also returns how quantized tensors are
+/// computed, if the options left it open and there are some. Its inputs and outputs are those
 /// of the partition, in its order.
-pub(super) fn stitch(partition: Partition<'_>) -> Result<Stitched, DelegateError> {
+pub(super) fn stitch(partition: Partition<'_>) -> Result<(Stitched, Option<Quantized>), DelegateError> {
     let mut claims = Vec::with_capacity(partition.nodes.len());
     for (id, claim) in partition.nodes {
-        let lowered =
-            claim.downcast::<Lowered>().ok_or_else(|| DelegateError::new("the claim is another delegate's"))?;
-        claims.push((id, *lowered));
+        let claim =
+            claim.downcast::<GpuClaim>().ok_or_else(|| DelegateError::new("the claim is another delegate's"))?;
+        claims.push((id, *claim));
     }
+    let is_open = claims.iter().any(|(_, claim)| claim.is_open);
+    let is_exact = claims.iter().all(|(_, claim)| !claim.is_open || claim.exact.is_some());
+    let chosen = |(id, claim): (NodeId, GpuClaim)| match claim.exact {
+        Some(exact) if is_exact => (id, exact),
+        _ => (id, claim.lowered),
+    };
+    let claims: Vec<(NodeId, Lowered)> = claims.into_iter().map(chosen).collect();
+    let quantized = is_open.then_some(if is_exact { Quantized::Exact } else { Quantized::View });
     let (graph, mut program) = (partition.graph, Program::default());
     let mut values: HashMap<TensorId, ValueId> = HashMap::new();
     for tensor in &partition.inputs {
@@ -81,7 +101,9 @@ pub(super) fn stitch(partition: Partition<'_>) -> Result<Stitched, DelegateError
     let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
     let (inputs, outputs) = (types(&partition.inputs), types(&partition.outputs));
     let is_whole = claims.len() == graph.nodes.len();
-    Ok(Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole })
+    let stitched =
+        Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole };
+    Ok((stitched, quantized))
 }
 
 /// Returns the quantization parameters of a tensor that is a float in the program, for conversion at the

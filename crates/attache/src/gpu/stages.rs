@@ -59,7 +59,7 @@ struct Printer {
 
 impl Printer {
     fn print(&self, partition: Partition<'_>) -> Result<String, DelegateError> {
-        let program = stitch(partition)?.program;
+        let program = stitch(partition)?.0.program;
         if self.stage == GpuStage::Program {
             return Ok(program.to_string());
         }

@@ -101,7 +101,7 @@ pub(crate) fn prepare(
     report.partitions = placement.partitions;
     (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (prepared.plan.size, prepared.plan.lower_bound);
     report.prepare_ms = start.milliseconds();
-    placement.log.iter().for_each(|line| tracing::info!("{line}"));
+    placement.log.iter().chain(&report.notes).for_each(|line| tracing::info!("{line}"));
     (prepared.placement, prepared.report) = (Arc::new(placement), report);
     Ok(prepared)
 }
@@ -256,6 +256,7 @@ fn delegates_report(assignment: &Assignment) -> Report {
         sum.dispatches += report.dispatches;
         sum.variants.extend(&report.variants);
         sum.alternatives.extend(&report.alternatives);
+        sum.notes.extend(report.notes.iter().map(|note| format!("{} delegate: {note}", partition.delegate)));
         sum.arena_bytes += report.arena_bytes;
         sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
         sum.weights_bytes += report.weights_bytes;

@@ -18,7 +18,7 @@ const WAYS: [Submission; 2] = [Submission::Replay, Submission::Encoder];
 fn options(submission: Submission) -> GpuDelegateOptions {
     validation::listen();
     // The software device is treated like hardware, so that runs execute concurrently.
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true);
+    let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).validation(true);
     options.submission(submission).as_hardware(true)
 }
 

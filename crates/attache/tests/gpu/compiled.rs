@@ -31,7 +31,8 @@ fn model() -> Model {
 
 fn gpu(submission: Submission) -> GpuDelegate {
     validation::listen();
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true).submission(submission);
+    let options =
+        GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).validation(true).submission(submission);
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 

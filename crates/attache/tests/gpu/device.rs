@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use attache::gpu::wgpu;
+use attache::gpu::{Backend, wgpu};
 use attache::model::schema::BuiltinOperator;
 use attache::{
     DataType, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, Outcome,
@@ -57,12 +57,30 @@ fn check(options: GpuDelegateOptions, delegated: usize) {
 
 #[test]
 fn a_callers_device_runs_the_whole_model() {
-    check(GpuDelegateOptions::default(), 2);
+    check(GpuDelegateOptions::default().software(true), 2);
 }
 
 #[test]
 fn nodes_outside_of_the_options_stay_on_the_cpu() {
     check(GpuDelegateOptions::tensorflow_lite().first_delegate_node_index(1), 1);
     check(GpuDelegateOptions::tensorflow_lite().last_delegate_node_index(0), 1);
-    check(GpuDelegateOptions::default().min_nodes_per_partition(3), 0);
+    check(GpuDelegateOptions::default().software(true).min_nodes_per_partition(3), 0);
+}
+
+/// By default, a device that multiplies packed bytes computes quantized tensors as integers, and says so. An operator
+/// without an integer form makes its partition compute with floats, and so does another device.
+#[test]
+fn quantized_models_are_exact_where_that_costs_nothing() {
+    let _alone = crate::validation::alone();
+    let cases = crate::goldens::cases();
+    let case = cases.iter().find(|case| case.name.starts_with("i8_FULLY_CONNECTED"));
+    let model = case.expect("a quantized contraction").model().clone();
+    let note = |as_hardware: bool| {
+        let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).as_hardware(as_hardware);
+        let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers)");
+        let interpreter = Interpreter::builder(&model).delegate(Arc::new(delegate)).build().unwrap();
+        interpreter.report().notes.into_iter().collect::<Vec<_>>().join("; ")
+    };
+    assert!(note(true).contains("as integers"), "{}", note(true));
+    assert!(note(false).contains("as floats"), "{}", note(false));
 }

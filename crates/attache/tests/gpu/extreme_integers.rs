@@ -74,7 +74,7 @@ fn run(case: &Case, gpu: &Arc<dyn Delegate>) -> Result<Option<usize>, String> {
 /// Creates a GPU delegate with exact quantized arithmetic, so that any difference from the CPU is due to an
 /// index.
 fn gpu() -> Arc<dyn Delegate> {
-    let options = GpuDelegateOptions::default().quantized(Quantized::Exact);
+    let options = GpuDelegateOptions::default().software(true).quantized(Quantized::Exact);
     Arc::new(GpuDelegate::new(options).expect("a device to test on"))
 }
 

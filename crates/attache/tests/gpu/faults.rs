@@ -17,7 +17,7 @@ const KINDS: [(GpuErrorKind, ErrorKind); 2] =
 /// Creates a delegate with a planted fault: operations of its device at `point` fail with an error of this
 /// kind, after `after` of them have succeeded.
 fn delegate(submission: Submission, kind: GpuErrorKind, point: FaultPoint, after: usize) -> Arc<GpuDelegate> {
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).submission(submission);
+    let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).submission(submission);
     let delegate = GpuDelegate::new(options.fault(Fault { kind, point, after }));
     Arc::new(delegate.expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on"))
 }

@@ -59,7 +59,7 @@ static PARTITIONS: &[(&str, usize, usize)] = &[
 
 #[test]
 fn partitions_form_around_and_within_control_flow() {
-    let gpu = GpuDelegate::new(GpuDelegateOptions::default()).expect("a device to test on");
+    let gpu = GpuDelegate::new(GpuDelegateOptions::default().software(true)).expect("a device to test on");
     let all: Vec<Case> = cases();
     for (name, own, total) in PARTITIONS {
         let case = all.iter().find(|case| case.name == *name).unwrap_or_else(|| panic!("{name} is there"));

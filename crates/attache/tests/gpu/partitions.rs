@@ -18,7 +18,8 @@ use crate::validation;
 
 fn gpu(submission: Submission) -> GpuDelegate {
     validation::listen();
-    let options = GpuDelegateOptions::default().backend(Backend::Vulkan).validation(true).submission(submission);
+    let options =
+        GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).validation(true).submission(submission);
     GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on")
 }
 

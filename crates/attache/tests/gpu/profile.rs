@@ -18,7 +18,7 @@ fn dispatches_know_their_operators() {
     let y = net.relu(product, &[32]);
     let model = net.finish(&[x], &[sum, y]);
     for submission in [Submission::Replay, Submission::Encoder] {
-        let options = GpuDelegateOptions::default().submission(submission);
+        let options = GpuDelegateOptions::default().software(true).submission(submission);
         let plain = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         let profiled = plain.profiled().unwrap();
         let build = |delegate| Interpreter::builder(&model).delegate(Arc::new(delegate)).build().unwrap();

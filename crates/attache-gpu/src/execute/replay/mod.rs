@@ -282,6 +282,7 @@ impl Builder<'_> {
             arena: ARENA,
             arena_bytes: map.arena_bytes,
             timed: self.runs.timed,
+            wait: self.runs.wait,
         })
     }
 

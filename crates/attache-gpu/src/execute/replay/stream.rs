@@ -11,6 +11,7 @@ use super::resources::ReplayResources;
 use super::submissions::Submissions;
 use super::{BufferId, Slice};
 use crate::device::vulkan::{Layout, failed};
+use crate::execute::Wait;
 use crate::kernel::GpuError;
 
 /// The commands of a run, from which each stream records its command buffers. Arena locations are given in
@@ -27,6 +28,8 @@ pub(super) struct CommandList {
     pub(super) arena_bytes: usize,
     /// Whether timestamps are written before and after each dispatch.
     pub(super) timed: bool,
+    /// How the host waits for runs.
+    pub(super) wait: Wait,
 }
 
 /// The part of a dispatch that is the same for the runs of all slots.
@@ -81,7 +84,7 @@ impl CommandList {
             recorder.resources.end(commands)?;
             slots.push(Recorded { commands, copies: recorder.copies(slot)? });
         }
-        Ok(Stream { submissions: Submissions::new(&resources.device, queue), slots, barriers })
+        Ok(Stream { submissions: Submissions::new(&resources.device, queue, self.wait), slots, barriers })
     }
 }
 

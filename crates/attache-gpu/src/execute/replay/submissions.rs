@@ -10,7 +10,7 @@ use ash::vk;
 
 use crate::device::Device;
 use crate::device::vulkan::{Vulkan, failed};
-use crate::execute::{Completion, Ended, MAX_PENDING};
+use crate::execute::{Completion, Ended, MAX_PENDING, Wait};
 use crate::kernel::GpuError;
 
 /// How long a wait polls before and after the expected end of a submission. Polling avoids the delay of
@@ -55,15 +55,16 @@ pub(super) struct Submissions {
     fences: VecDeque<Arc<Fence>>,
     /// The number of submissions that are known to have ended.
     ended: usize,
+    wait: Wait,
     /// The expected duration of the next wait: that of the last one, or 7/8 of that duration if the last
     /// submission ended while the wait slept.
     usual: Duration,
 }
 
 impl Submissions {
-    pub(super) fn new(device: &Device, queue: usize) -> Self {
+    pub(super) fn new(device: &Device, queue: usize, wait: Wait) -> Self {
         let fences = VecDeque::with_capacity(MAX_PENDING);
-        Self { device: device.clone(), queue, fences, ended: 0, usual: Duration::ZERO }
+        Self { device: device.clone(), queue, fences, ended: 0, wait, usual: Duration::ZERO }
     }
 
     fn vulkan(&self) -> &Vulkan {
@@ -138,7 +139,12 @@ impl Submissions {
             return Ok(());
         }
         let start = Instant::now();
-        let overslept = self.sleep(number, self.usual.saturating_sub(SPIN))?;
+        let asleep = match self.wait {
+            Wait::Adaptive => self.usual.saturating_sub(SPIN),
+            Wait::Spin | Wait::Yield => Duration::ZERO,
+            Wait::Sleep => Duration::MAX,
+        };
+        let overslept = self.sleep(number, asleep)?;
         self.look(number)?;
         let taken = start.elapsed();
         self.usual = if overslept { taken - taken / 8 } else { taken };
@@ -178,7 +184,12 @@ impl Submissions {
         }
         let start = Instant::now();
         // A software device needs this thread's core for its work.
-        let spin = if self.device.adapter().is_software { Duration::ZERO } else { 2 * SPIN };
+        let spin = match self.wait {
+            _ if self.device.adapter().is_software => Duration::ZERO,
+            Wait::Adaptive => 2 * SPIN,
+            Wait::Spin | Wait::Yield => Duration::MAX,
+            Wait::Sleep => Duration::ZERO,
+        };
         let (raw, fence) = (&self.vulkan().raw, self.fence(number));
         // SAFETY: as above.
         let is_over = || unsafe { raw.get_fence_status(fence) };
@@ -187,6 +198,7 @@ impl Submissions {
         loop {
             match is_over() {
                 Ok(true) => return Ok(()),
+                Ok(false) if start.elapsed() < spin && self.wait == Wait::Yield => std::thread::yield_now(),
                 Ok(false) if start.elapsed() < spin => std::hint::spin_loop(),
                 Ok(false) => return self.device.noted(asleep().map_err(failed("a run"))),
                 Err(error) => return self.device.noted(Err(failed("a run")(error))),
