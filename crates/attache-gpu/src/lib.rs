@@ -16,7 +16,7 @@ mod wgsl;
 
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
-    Completion, DevicePeaks, Executable, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
+    DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
     SharedValue, Span, Times, Wait, interface,
 };
 pub use fuse::fuse;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Completion, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
+use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
 use crate::device::{Device, FaultPoint, Planted};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
@@ -92,7 +92,7 @@ impl Recording for Failing {
         self.inner.wait(slot)
     }
 
-    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+    fn completion(&self, slot: usize) -> Arc<dyn Fence> {
         self.inner.completion(slot)
     }
 

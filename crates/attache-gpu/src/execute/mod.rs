@@ -108,7 +108,7 @@ pub trait Recording: Send {
     fn wait(&mut self, slot: usize) -> Result<(), GpuError>;
 
     /// Returns an object with which any thread can wait for the slot's last run.
-    fn completion(&self, slot: usize) -> Arc<dyn Completion>;
+    fn completion(&self, slot: usize) -> Arc<dyn Fence>;
 
     /// Returns the bytes of an output of the slot's last run, in the device's format, that have arrived on
     /// the host. Waits until these are at least `least` bytes, or the whole output, which padding may follow.
@@ -159,7 +159,7 @@ pub trait Recording: Send {
 }
 
 /// The end of a run, for which any thread can wait.
-pub trait Completion: Send + Sync {
+pub trait Fence: Send + Sync {
     /// Waits until the run has ended, but at most this long. Returns whether it has ended.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ pub trait Completion: Send + Sync {
 /// The completion of a run that has ended, or that was never started.
 pub(crate) struct Ended;
 
-impl Completion for Ended {
+impl Fence for Ended {
     fn wait(&self, _: Duration) -> Result<bool, GpuError> {
         Ok(true)
     }

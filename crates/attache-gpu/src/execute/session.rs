@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attache_base::copy;
 use attache_gpu_ir::Program;
 
-use super::{Completion, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
+use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{DispatchCost, Plan, PlanReport};
@@ -305,7 +305,7 @@ impl Session {
     /// # Errors
     ///
     /// Fails if there is no such slot.
-    pub fn completion(&self, slot: usize) -> Result<Arc<dyn Completion>, GpuError> {
+    pub fn completion(&self, slot: usize) -> Result<Arc<dyn Fence>, GpuError> {
         self.check_slot(slot)?;
         Ok(self.recording.completion(slot))
     }

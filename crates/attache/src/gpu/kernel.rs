@@ -159,7 +159,7 @@ struct GpuKernel {
 }
 
 /// The end of a run of a session.
-struct GpuCompletion(Arc<dyn attache_gpu::Completion>);
+struct GpuCompletion(Arc<dyn attache_gpu::Fence>);
 
 impl Completion for GpuCompletion {
     fn wait(&self, timeout: Duration) -> Result<bool, DelegateError> {

@@ -12,7 +12,7 @@ use attache_base::{Stopwatch, copy};
 
 use self::clock::Clock;
 use super::{
-    Completion, Ended, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
+    Ended, Fence, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
 };
 use crate::device::constants::{DeviceConstant, together};
 use crate::device::{Device, Submission};
@@ -272,7 +272,7 @@ struct Submitted {
     submission: wgpu::SubmissionIndex,
 }
 
-impl Completion for Submitted {
+impl Fence for Submitted {
     fn wait(&self, timeout: Duration) -> Result<bool, GpuError> {
         let until = wgpu::PollType::Wait { submission_index: Some(self.submission.clone()), timeout: Some(timeout) };
         let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.device.wgpu().poll(until)));
@@ -383,7 +383,7 @@ impl Recording for Encoded {
         self.device.check()
     }
 
-    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+    fn completion(&self, slot: usize) -> Arc<dyn Fence> {
         match &self.slots[slot].state {
             State::Started(submission, _) => {
                 Arc::new(Submitted { device: self.device.clone(), submission: submission.clone() })

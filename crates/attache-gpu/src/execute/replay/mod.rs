@@ -23,8 +23,7 @@ use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
 use self::stream::{Bindings, CommandList, ListedDispatch, Stream};
 use super::{
-    Completion, Ended, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps,
-    params,
+    Ended, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
 };
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
@@ -434,7 +433,7 @@ impl Recording for Replayed {
         self.streams.iter_mut().zip(lasts).try_for_each(|(stream, last)| stream.submissions.wait(*last))
     }
 
-    fn completion(&self, slot: usize) -> Arc<dyn Completion> {
+    fn completion(&self, slot: usize) -> Arc<dyn Fence> {
         match self.slots[slot].last {
             Some((stream, number)) => self.streams[stream].submissions.completion(number),
             None => Arc::new(Ended),

@@ -10,7 +10,7 @@ use ash::vk;
 
 use crate::device::Device;
 use crate::device::vulkan::{Vulkan, failed};
-use crate::execute::{Completion, Ended, MAX_PENDING, Wait};
+use crate::execute::{Ended, Fence, MAX_PENDING, Wait};
 use crate::kernel::GpuError;
 
 /// How long a wait polls before and after the expected end of a submission. Polling avoids the delay of
@@ -18,12 +18,12 @@ use crate::kernel::GpuError;
 const SPIN: Duration = Duration::from_micros(500);
 
 /// The fence of a submission. It is dropped only when the submission has ended, and is then used again.
-struct Fence {
+struct SubmissionFence {
     device: Device,
     raw: vk::Fence,
 }
 
-impl Completion for Fence {
+impl Fence for SubmissionFence {
     fn wait(&self, timeout: Duration) -> Result<bool, GpuError> {
         let Some(vulkan) = self.device.vulkan() else { return Ok(true) };
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -36,7 +36,7 @@ impl Completion for Fence {
     }
 }
 
-impl Drop for Fence {
+impl Drop for SubmissionFence {
     fn drop(&mut self) {
         if let Some(vulkan) = self.device.vulkan() {
             // SAFETY: the submission has ended, or the queue is idle after an error, and this is the last handle.
@@ -52,7 +52,7 @@ pub(super) struct Submissions {
     /// The index of the queue, modulo the number of queues.
     queue: usize,
     /// The fences of the submissions that are not known to have ended, the oldest first.
-    fences: VecDeque<Arc<Fence>>,
+    fences: VecDeque<Arc<SubmissionFence>>,
     /// The number of submissions that are known to have ended.
     ended: usize,
     wait: Wait,
@@ -77,7 +77,7 @@ impl Submissions {
     }
 
     /// Returns an object with which any thread can wait for a submission.
-    pub(super) fn completion(&self, number: usize) -> Arc<dyn Completion> {
+    pub(super) fn completion(&self, number: usize) -> Arc<dyn Fence> {
         match number.checked_sub(self.ended + 1).and_then(|index| self.fences.get(index)) {
             Some(fence) => fence.clone(),
             None => Arc::new(Ended),
@@ -107,7 +107,7 @@ impl Submissions {
             unsafe { vulkan.raw.destroy_fence(fence, None) };
         }
         self.device.noted(submitted.map_err(failed("the queue")))?;
-        self.fences.push_back(Arc::new(Fence { device: self.device.clone(), raw: fence }));
+        self.fences.push_back(Arc::new(SubmissionFence { device: self.device.clone(), raw: fence }));
         Ok(self.started())
     }
 
