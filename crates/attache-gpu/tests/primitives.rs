@@ -6,21 +6,22 @@
 //! missing.
 
 mod fused;
+mod integers;
 mod random;
 mod validation;
 
 use std::collections::BTreeSet;
 
-use attache_base::{Constant, DataType, Shape};
+use attache_base::{Constant, Shape};
 use attache_gpu::{
     Backend, Binding, Device, DeviceOptions, Matrices, Precision, Session, StorageFormat, Submission, VariantChoice,
     VariantRequirement, variants,
 };
 use attache_gpu_ir::{
-    BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, IntBinaryOp,
-    IntExpression, IntRounding, Primitive, Program, ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window,
-    WindowKind, interpret,
+    BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, Primitive, Program,
+    ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind, interpret,
 };
+use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_sum};
 use random::Random;
 
 /// The configuration in which programs are checked: the device, the precision and the submission method.
@@ -440,133 +441,6 @@ fn functions(random: &mut Random) -> Program {
     };
     let scalar = Scalar::F32;
     one(Primitive::Map { expression, shape: shape.clone(), scalar }, &[float(&shape), (Scalar::I32, shape)])
-}
-
-/// Generates a program of a map of integers of every magnitude: fixed-point products with a factor for each
-/// channel, and other integer operations.
-fn int_map(random: &mut Random) -> Program {
-    let shape = random.image();
-    let channels = shape[3];
-    let mut integer = || match random.below(8) {
-        0 => random.pick(&[i32::MIN, i32::MIN + 1, -1, 0, 1, i32::MAX]),
-        _ => (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32) >> random.below(31),
-    };
-    let numbers: Vec<i32> = (0..shape.elements()).map(|_| integer()).collect();
-    let mantissas: Vec<i32> = (0..channels).map(|_| integer().max(-i32::MAX)).collect();
-    let exponents: Vec<i32> = (0..channels).map(|_| random.below(62) as i32 - 31).collect();
-    let mut program = Program::default();
-    let small = program.input(Scalar::I32, shape.clone());
-    let mut constant =
-        |shape: Shape, numbers: &[i32]| program.constant(Scalar::I32, Constant::from_values(shape, numbers));
-    let inputs = [
-        small,
-        constant(shape.clone(), &numbers),
-        constant([channels].into(), &mantissas),
-        constant([channels].into(), &exponents),
-    ];
-    let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(IntExpression::Input);
-    let sum = number.clone().add(small.clone());
-    let expression = match random.below(7) {
-        6 => IntExpression::LeadingZeros(Box::new(sum)),
-        0 => sum.multiply(number).subtract(mantissa),
-        1 => sum.clone().binary(IntBinaryOp::Less, mantissa).select(sum.clamp((-100, 100)), small),
-        2 => sum.binary(IntBinaryOp::Divide, small.plus(7)),
-        3 => sum.binary(IntBinaryOp::ShiftLeft, small.plus(3)),
-        4 => sum.rescale(IntRounding::Once, mantissa, exponent),
-        _ => sum.rescale(IntRounding::Twice, mantissa, exponent),
-    };
-    program.outputs = program.step(Primitive::IntMap { expression, shape }, &inputs, 0).unwrap();
-    program
-}
-
-/// Generates a program of a convolution of 32-bit integers whose sums overflow and wrap around.
-fn int_convolution(random: &mut Random) -> Program {
-    let data = random.image();
-    let groups = random.pick(&[1, data[3]]);
-    let outputs = groups * random.pick(&[1, 2, 4]);
-    let filter = Shape::from([outputs, 1 + random.below(3), 1 + random.below(3), data[3] / groups]);
-    let (strides, dilations, before) = ([1 + random.below(2), 1], [1, 1 + random.below(2)], [random.below(2), 1]);
-    let output = [1 + random.below(8), 1 + random.below(8)];
-    let zero_points = [random.below(9) as i32 - 4, random.below(9) as i32 - 4];
-    let convolution =
-        ConvolutionGeometry { strides, dilations, before, output, groups, transposed: groups == 1, zero_points };
-    let mut program = Program::default();
-    let mut weights = |shape: Shape, bound: usize| {
-        let numbers: Vec<i32> = (0..shape.elements()).map(|_| random.below(bound) as i32 - 1000).collect();
-        program.constant(Scalar::I32, Constant::from_values(shape, &numbers))
-    };
-    let constants = [weights(filter, 1 << 28), weights([outputs].into(), 1 << 31)];
-    let inputs = [program.input(Scalar::I32, data), constants[0], constants[1]];
-    program.outputs = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap();
-    program
-}
-
-/// Generates a program of a convolution of signed or unsigned bytes, whose sums are requantized to signed
-/// bytes.
-fn byte_convolution(random: &mut Random) -> Program {
-    let channels = random.pick(&[1, 3, 4, 8, 12, 21, 64, 130]);
-    let data = Shape::from([random.pick(&[1, 2]), 1 + random.below(20), 1 + random.below(20), channels]);
-    let groups = random.pick(&[1, 1, channels]);
-    let outputs = if groups == 1 { random.pick(&[1, 4, 6, 16, 40]) } else { channels * random.pick(&[1, 1, 2]) };
-    let (rows, columns) = (1 + random.below(3), 1 + random.below(3));
-    let [data_type, filter_type] = [0; 2].map(|_| random.pick(&[DataType::Int8, DataType::UInt8]));
-    let least = |data_type| if data_type == DataType::Int8 { -128 } else { 0 };
-    let zero_points = [data_type, filter_type].map(|data_type| least(data_type) + random.below(256) as i32);
-    let output = [data[1], data[2]].map(|extent| 1 + random.below(extent + 1));
-    let (strides, before) = (random.pick(&[[1, 1], [2, 1]]), [random.below(2), random.below(2)]);
-    let transposed = groups == 1 && random.below(4) == 0;
-    let convolution =
-        ConvolutionGeometry { strides, dilations: [1, 1], before, output, groups, transposed, zero_points };
-    let mut program = Program::default();
-    let filter: Vec<u8> = (0..outputs * rows * columns * channels / groups).map(|_| random.below(256) as u8).collect();
-    let shape = Shape::from([outputs, rows, columns, channels / groups]);
-    let filter = Constant { data_type: filter_type, shape, bytes: attache_base::Bytes::from_vec(filter) };
-    let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 16) as i32 - 30000).collect();
-    let shape = Shape::from([data[0], output[0], output[1], outputs]);
-    let input = program.input(Scalar::I32, data);
-    program.store_as(input, data_type);
-    let mut inputs = vec![input, program.constant(Scalar::I32, filter)];
-    if random.below(3) > 0 {
-        inputs.push(program.constant(Scalar::I32, Constant::from_values([outputs], &bias)));
-    }
-    let sums = program.step(Primitive::Convolution(convolution), &inputs, 0).unwrap()[0];
-    let factor = (IntExpression::Constant(1 << 30), IntExpression::Constant(-random.pick(&[2, 6, 9])));
-    let bytes = IntExpression::Input(0).rescale(IntRounding::Twice, factor.0, factor.1).clamp((-128, 127));
-    let bytes = program.step(Primitive::IntMap { expression: bytes, shape }, &[sums], 0).unwrap()[0];
-    program.store_as(bytes, DataType::Int8);
-    program.outputs = vec![bytes];
-    program
-}
-
-/// Generates a program that moves bytes by an index map, and multiplies the moved bytes by a row of bytes.
-fn byte_moves(random: &mut Random) -> Program {
-    let mut program = index_map(random);
-    let data_type = random.pick(&[DataType::Int8, DataType::UInt8]);
-    for value in &mut program.values {
-        value.scalar = Scalar::I32;
-    }
-    for id in [program.inputs[0], program.outputs[0]] {
-        program.store_as(id, data_type);
-    }
-    if let Primitive::IndexMap(map) = &mut program.steps[0].primitive {
-        map.fill = map.fill.map(|_| 5.0);
-    }
-    let moved = program.outputs[0];
-    let shape = program.shape(moved).clone();
-    let row = program.input(Scalar::I32, shape[shape.rank().saturating_sub(1)..].into());
-    program.store_as(row, data_type);
-    let expression = IntExpression::Input(0).multiply(IntExpression::Input(1)).clamp((0, 100));
-    let product = program.step(Primitive::IntMap { expression, shape }, &[moved, row], 0).unwrap()[0];
-    program.store_as(product, DataType::UInt8);
-    program.outputs = if random.below(2) == 0 { vec![product] } else { vec![product, moved] };
-    program
-}
-
-/// Generates a program of a sum of integers along some axes.
-fn int_sum(random: &mut Random) -> Program {
-    let shape = random.image();
-    let axes = (0..4).filter(|axis| *axis == 2 || random.below(2) == 0).collect();
-    one(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[(Scalar::I32, shape)])
 }
 
 fn compare(random: &mut Random) -> Program {

@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use attache_base::Shape;
 use attache_model::Model;
 
-use crate::resolver::OpResolver;
-
 /// Shapes of resource variables, by the variable's container and name.
 pub(crate) type Held = BTreeMap<(String, String), Shape>;
 
@@ -24,7 +22,7 @@ pub(crate) type Shapes = Vec<Option<Shape>>;
 
 /// A function that infers the output shapes of a subgraph, given by its index, from its input shapes. It
 /// returns `None` if an operator of the subgraph is invalid.
-pub(crate) type Infer = fn(&Callees, usize, Shapes) -> Option<Shapes>;
+pub(crate) type Infer = Arc<dyn Fn(&Callees, usize, Shapes) -> Option<Shapes> + Send + Sync>;
 
 /// Access to the model's subgraphs from one of them, with the chain of calls that leads to it.
 #[derive(Clone)]
@@ -36,7 +34,6 @@ pub(crate) struct Callees {
     around: Vec<usize>,
     known: Arc<Mutex<Known>>,
     infer: Infer,
-    resolver: Arc<OpResolver>,
 }
 
 /// The results of inferring called subgraphs so far.
@@ -51,20 +48,13 @@ struct Known {
 
 impl Callees {
     /// Creates the access from outside of all subgraphs, with an empty chain of calls.
-    pub(crate) fn new(model: &Model, held: Held, infer: Infer, resolver: &OpResolver) -> Self {
-        let resolver = Arc::new(resolver.clone());
-        let (held, known) = (Arc::new(held), Arc::default());
-        Self { model: model.clone(), held, around: Vec::new(), known, infer, resolver }
+    pub(crate) fn new(model: &Model, held: Held, infer: Infer) -> Self {
+        Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default(), infer }
     }
 
     /// Returns the access from within a subgraph that the current one calls.
     pub(crate) fn within(&self, subgraph: usize) -> Self {
         Self { around: self.around.iter().copied().chain([subgraph]).collect(), ..self.clone() }
-    }
-
-    /// Returns the operators that the program registered.
-    pub(crate) fn resolver(&self) -> &OpResolver {
-        &self.resolver
     }
 
     /// Returns the model.

@@ -33,7 +33,7 @@ static ROOMS: &[(&str, &[&str])] = &[
         &["environment", "failure", "console", "io", "measure", "arguments", "device", "inputs", "inspect", "commands"],
     ),
     ("attache-gpu", &["kernel", "fuse", "wgsl", "variants", "layout", "plan", "device", "execute"]),
-    ("attache-ops", &["subgraphs", "definition", "shared", "operators", "import"]),
+    ("attache-ops", &["subgraphs", "definition", "resolver", "shared", "operators", "import"]),
 ];
 
 /// Returns the imports against the order, and the circular imports.

@@ -45,11 +45,7 @@ pub fn import(
     input_shapes: &[Option<Shape>],
     resolver: &OpResolver,
 ) -> (Graph, Vec<ImportError>) {
-    import_within(
-        &Callees::new(model, Held::new(), infer, resolver),
-        subgraph,
-        shapes_of(model, subgraph, input_shapes),
-    )
+    import_within(&callees(model, Held::new(), resolver), resolver, subgraph, shapes_of(model, subgraph, input_shapes))
 }
 
 /// Like [`import`], for the subgraph that an interpreter runs while no resource variable has a value yet. The
@@ -67,14 +63,18 @@ pub fn import_first(
 ) -> (Graph, Vec<ImportError>) {
     let inputs = shapes_of(model, subgraph, input_shapes);
     let held = held(model, (subgraph, &inputs), resolver);
-    import_within(&Callees::new(model, held, infer, resolver), subgraph, inputs)
+    import_within(&callees(model, held, resolver), resolver, subgraph, inputs)
 }
 
-/// Infers the output shapes of a called subgraph from its input shapes; `None` where one of its operators is
-/// invalid. A shape in the list is `None` where it is known only at run time.
-fn infer(callees: &Callees, subgraph: usize, inputs: Shapes) -> Option<Shapes> {
-    let (graph, errors) = import_within(callees, subgraph, inputs);
-    errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
+/// Returns the access to the model's subgraphs from outside, which infers the output shapes of called ones with the
+/// operators that `resolver` registers.
+fn callees(model: &Model, held: Held, resolver: &OpResolver) -> Callees {
+    let resolver = resolver.clone();
+    let infer = move |callees: &Callees, subgraph: usize, inputs: Shapes| {
+        let (graph, errors) = import_within(callees, &resolver, subgraph, inputs);
+        errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
+    };
+    Callees::new(model, held, Arc::new(infer))
 }
 
 /// Returns the shapes of a subgraph's inputs: the requested shape, or that of the file where none is
@@ -92,7 +92,12 @@ fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Opt
 /// Imports a subgraph, called from the subgraph that `callees` describes, with the input shapes `inputs`;
 /// `None` for a shape that is known only at run time. Returns the graph and one error for each invalid
 /// operator.
-fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>) -> (Graph, Vec<ImportError>) {
+fn import_within(
+    callees: &Callees,
+    resolver: &OpResolver,
+    subgraph: usize,
+    inputs: Vec<Option<Shape>>,
+) -> (Graph, Vec<ImportError>) {
     let callees = callees.within(subgraph);
     let source = &callees.model().subgraphs()[subgraph];
     let mut graph = Graph { name: source.name.clone(), ..Graph::default() };
@@ -111,7 +116,7 @@ fn import_within(callees: &Callees, subgraph: usize, inputs: Vec<Option<Shape>>)
         let facts: Vec<_> = inputs.iter().map(|id| id.map(|id| graph.fact(id))).collect();
         let outputs = ids(&operator.outputs);
         let made: Vec<_> = outputs.iter().map(|id| graph.fact(*id)).collect();
-        let parsed = parse(&callees, subgraph, index, &declared);
+        let parsed = parse(&callees, resolver, (subgraph, index), &declared);
         let (op, inferred) = match parsed.and_then(|op| Ok((op.clone(), checked(&*op, &facts, &declared, &made)?))) {
             Ok(parsed) => parsed,
             Err(error) => {
@@ -160,7 +165,12 @@ fn stated(declared: Vec<Inferred>) -> Vec<Inferred> {
     declared.into_iter().map(|inferred| Inferred { shape: shape(&inferred), ..inferred }).collect()
 }
 
-fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]) -> Result<Arc<dyn Op>, OpError> {
+fn parse(
+    callees: &Callees,
+    resolver: &OpResolver,
+    (subgraph, index): (usize, usize),
+    declared: &[Inferred],
+) -> Result<Arc<dyn Op>, OpError> {
     let model = callees.model();
     let source = &model.subgraphs()[subgraph];
     let operator = &source.operators[index];
@@ -177,7 +187,7 @@ fn parse(callees: &Callees, subgraph: usize, index: usize, declared: &[Inferred]
     let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
     let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
     let declaration = Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees };
-    if let Some(registered) = callees.resolver().op(&declaration) {
+    if let Some(registered) = resolver.op(&declaration) {
         return registered;
     }
     let code = &operator.code;

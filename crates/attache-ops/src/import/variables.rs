@@ -13,9 +13,9 @@ use attache_base::{DataType, Shape};
 use attache_graph::VariableUse;
 use attache_model::Model;
 
-use super::{import_within, infer};
+use super::{callees, import_within};
 use crate::resolver::OpResolver;
-use crate::subgraphs::{Callees, Held};
+use crate::subgraphs::Held;
 
 /// The shapes of all values assigned to each variable, by container and name; `None` where a shape is not
 /// known.
@@ -60,11 +60,11 @@ fn assigned(
     assumed: &Held,
     resolver: &OpResolver,
 ) -> Option<Assigned> {
-    let callees = Callees::new(model, assumed.clone(), infer, resolver);
+    let callees = callees(model, assumed.clone(), resolver);
     let mut assigned = Assigned::new();
     for (index, subgraph) in model.subgraphs().iter().enumerate() {
         let inputs = if index == fixed.0 { fixed.1.to_vec() } else { vec![None; subgraph.inputs.len()] };
-        let (graph, _) = import_within(&callees, index, inputs);
+        let (graph, _) = import_within(&callees, resolver, index, inputs);
         let producers = graph.producers();
         for node in &graph.nodes {
             let Some(VariableUse::Assign { handle, value }) = node.op.variable_use() else { continue };

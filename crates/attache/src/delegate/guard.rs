@@ -17,7 +17,7 @@ use super::{
     Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
     PreparedPartition,
 };
-use crate::{Error, KernelProfile};
+use crate::KernelProfile;
 
 /// Maximum number of slots of a kernel's queue that are used. Kernels may report more.
 const MAX_SLOTS: usize = 64;
@@ -287,11 +287,16 @@ pub(crate) struct RunEnd {
 }
 
 impl RunEnd {
+    /// Returns the delegate's name.
+    pub(crate) fn delegate(&self) -> &str {
+        &self.delegate
+    }
+
     /// Calls [`Completion::wait`]. A panic is returned as an error.
-    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, Error> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, DelegateError> {
         let Some(inner) = &self.inner else { return Ok(true) };
         let waited = guarded(&self.delegate, "completion", || inner.wait(timeout));
-        waited.and_then(|waited| waited).map_err(|error| Error::delegate(&self.delegate, &error))
+        waited.and_then(|waited| waited)
     }
 }
 

@@ -124,3 +124,14 @@ impl InterpreterBuilder {
         self.compile()?.interpreter()
     }
 }
+
+impl CompiledModel {
+    /// Compiles a model for the CPU, with the default options. [`Interpreter::builder`] has options and delegates.
+    ///
+    /// # Errors
+    ///
+    /// As [`InterpreterBuilder::compile`].
+    pub fn new(model: &Model) -> Result<Self, Error> {
+        InterpreterBuilder::new(model).compile()
+    }
+}

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use attache_base::Shape;
 use attache_model::Model;
 
+use super::Interpreter;
 use super::instance::Core;
-use super::{Interpreter, InterpreterBuilder};
 use crate::runtime::{Key, Options, Plans, PrepareMode};
 use crate::{Error, Placement};
 
 /// A model that is ready to run: its graph, the placement of its operators, packed weights, and what delegates prepared,
 /// such as pipelines and weights on the device.
 ///
-/// A compiled model is made once ([`InterpreterBuilder::compile`]). Interpreters of it are cheap: each has memory for its
+/// A compiled model is made once ([`InterpreterBuilder::compile`](crate::InterpreterBuilder::compile)). Interpreters of it are cheap: each has memory for its
 /// own inputs, outputs, variables and intermediate tensors, and all of them use one copy of the weights, for all input
 /// shapes. Clones are cheap and refer to the same compiled model. It can be used from several threads at once.
 ///
@@ -40,15 +40,6 @@ pub struct CompiledModel {
 }
 
 impl CompiledModel {
-    /// Compiles a model for the CPU, with the default options. [`Interpreter::builder`] has options and delegates.
-    ///
-    /// # Errors
-    ///
-    /// As [`InterpreterBuilder::compile`].
-    pub fn new(model: &Model) -> Result<Self, Error> {
-        InterpreterBuilder::new(model).compile()
-    }
-
     pub(super) fn of(
         model: &Model,
         subgraph: usize,

@@ -114,7 +114,7 @@ impl Run {
                         Ok(false) if left < HOUR => return None,
                         Ok(false) => {}
                         Ok(true) => self.end(Ok(())),
-                        Err(error) => self.end(Err(error)),
+                        Err(error) => self.end(Err(Error::delegate(end.delegate(), &error))),
                     }
                     progress = self.progress();
                 }
