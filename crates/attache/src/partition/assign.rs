@@ -17,7 +17,7 @@ pub(crate) enum PlacedStep {
     /// A node that runs on the CPU.
     Node(NodeId),
     /// A partition that runs on a delegate.
-    Partition(PlacedPartition),
+    Partition(Box<PlacedPartition>),
 }
 
 /// A partition that a delegate has prepared.
@@ -299,7 +299,7 @@ impl Assignment {
             match Prepared::new(name, || delegate.prepare(partition)) {
                 Ok(made) => {
                     let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
-                    prepared.push(PlacedPartition { delegate, nodes, inputs, outputs, prepared: made });
+                    prepared.push(Box::new(PlacedPartition { delegate, nodes, inputs, outputs, prepared: made }));
                 }
                 Err(error) => {
                     self.note_failure(&partitions.concat(), name, &error);

@@ -49,7 +49,7 @@ pub(crate) enum PreparedStep {
         working: WorkingMemory,
     },
     /// A partition, which runs on a delegate.
-    Partition(PlacedPartition),
+    Partition(Box<PlacedPartition>),
 }
 
 /// Whether the preparation of a subgraph may infer the shapes of resource variables.

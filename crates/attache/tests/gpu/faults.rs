@@ -114,7 +114,7 @@ fn a_device_that_fails_at_first_is_an_error_or_left_alone() {
     for (kind, error) in KINDS {
         for submission in [Submission::Replay, Submission::Encoder] {
             let interpreter = |fallback| builder(&model, delegate(submission, kind, FaultPoint::Record, 0), fallback);
-            let failed = interpreter(false).err().expect("no interpreter");
+            let failed = interpreter(false).expect_err("no interpreter");
             assert_eq!(failed.kind(), error, "{failed}");
             let mut helped = interpreter(true).unwrap();
             assert_fallen_back(&helped, "a planted fault");

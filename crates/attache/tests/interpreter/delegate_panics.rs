@@ -281,7 +281,7 @@ fn a_panic_before_the_first_run_leaves_all_to_the_cpu() {
             assert_eq!(interpreter.report().partitions, 0, "{point:?}");
             assert_right(&once(&mut interpreter).unwrap(), way, false);
 
-            let error = build(point, way, true).0.err().expect("delegation is required");
+            let error = build(point, way, true).0.expect_err("delegation is required");
             assert_eq!(error.kind(), ErrorKind::NotDelegated);
             assert!(error.to_string().contains(&text), "{point:?}: {error}");
         }

@@ -184,7 +184,7 @@ pub(crate) fn signed() -> Model {
 }
 
 fn refused(flow: &Flow, kind: ErrorKind, text: &str) {
-    let error = flow.build().err().expect("it is refused");
+    let error = flow.build().expect_err("it is refused");
     assert!(error.to_string().contains(text), "{error}");
     assert_eq!(error.kind(), kind);
 }

@@ -168,7 +168,8 @@ impl Constants {
         let weights = vulkan.constants.load(&block, &ranges, |missing| resources.upload(&block, missing))?;
         let (block, ranges) = params(plan);
         let ranges = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
-        let params = resources.upload(&block, &[0..block.len()])?.swap_remove(0).buffer;
+        let whole = 0..block.len();
+        let params = resources.upload(&block, std::slice::from_ref(&whole))?.swap_remove(0).buffer;
         Ok(Self { weights, params, ranges })
     }
 
