@@ -6,8 +6,8 @@ use attache_base::Shape;
 use attache_model::Model;
 use attache_ops::OpResolver;
 
-use super::{CompiledModel, Interpreter, signature};
-use crate::runtime::Options;
+use super::{CompiledModel, Interpreter, TensorKey, signature};
+use crate::runtime::{KeptTensors, Options};
 use crate::{Delegate, Error, Limits};
 
 /// Maximum number of threads that the builder sets by default.
@@ -21,13 +21,17 @@ pub struct InterpreterBuilder {
     options: Options,
     signature: Option<String>,
     shapes: Vec<(usize, Shape)>,
+    /// The tensors to keep, each by its subgraph and index, or the error that there is none.
+    kept: Vec<Result<(usize, usize), Error>>,
+    preserves_all: bool,
 }
 
 impl InterpreterBuilder {
     pub(crate) fn new(model: &Model) -> Self {
         let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
         let options = Options::new(available.min(DEFAULT_THREADS), &Limits::default());
-        Self { model: model.clone(), options, signature: None, shapes: Vec::new() }
+        let (signature, shapes, kept) = Default::default();
+        Self { model: model.clone(), options, signature, shapes, kept, preserves_all: false }
     }
 
     /// Sets the number of threads that work on the CPU at the same time, including the calling thread. The
@@ -74,6 +78,36 @@ impl InterpreterBuilder {
         self
     }
 
+    /// Keeps the value of a tensor that is no output until the next run, for [`Interpreter::tensor`]. The tensor is
+    /// given by its name or by its index in the subgraph of the file: that of the signature that was selected before this
+    /// call, otherwise the first one. [`InterpreterBuilder::build`] fails if there is no such tensor. Kept tensors take
+    /// memory of their own, and keep delegates from fusing the operators that compute and read them.
+    pub fn keep_tensor(mut self, tensor: impl TensorKey) -> Self {
+        let found = self.subgraph().and_then(|subgraph| {
+            let tensors = &self.model.subgraphs()[subgraph].tensors;
+            let index = tensor.index(|name| tensors.iter().position(|tensor| tensor.name == name));
+            let names = || tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+            let index = index.filter(|index| *index < tensors.len());
+            Ok((subgraph, index.ok_or_else(|| tensor.unknown("tensor", names()))?))
+        });
+        self.kept.push(found);
+        self
+    }
+
+    /// Keeps the values of all tensors that operators compute until the next run, for [`Interpreter::tensor`]. Named
+    /// after TensorFlow Lite's `experimental_preserve_all_tensors`.
+    pub fn preserve_all_tensors(mut self, preserved: bool) -> Self {
+        self.preserves_all = preserved;
+        self
+    }
+
+    fn subgraph(&self) -> Result<usize, Error> {
+        match &self.signature {
+            None => Ok(0),
+            Some(key) => Ok(signature::find(&self.model, key)?.subgraph),
+        }
+    }
+
     /// Sets the operators that the program registers: custom ones, and others in place of builtin ones.
     pub fn operators(mut self, resolver: &OpResolver) -> Self {
         self.options.resolver = resolver.clone();
@@ -108,11 +142,15 @@ impl InterpreterBuilder {
     /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
     /// exist, or if a delegate's device is lost or out of memory.
     pub fn compile(self) -> Result<CompiledModel, Error> {
-        let subgraph = match &self.signature {
-            None => 0,
-            Some(key) => signature::find(&self.model, key)?.subgraph,
+        let subgraph = self.subgraph()?;
+        let kept: Vec<(usize, usize)> = self.kept.into_iter().collect::<Result<_, Error>>()?;
+        let kept = match self.preserves_all {
+            true => KeptTensors::All,
+            false if kept.is_empty() => KeptTensors::None,
+            false => KeptTensors::Some(kept),
         };
-        CompiledModel::of(&self.model, subgraph, &self.options, self.shapes)
+        let options = Options { kept, ..self.options };
+        CompiledModel::of(&self.model, subgraph, &options, self.shapes)
     }
 
     /// Compiles the model and makes an interpreter of it.

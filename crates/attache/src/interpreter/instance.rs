@@ -20,6 +20,9 @@ pub(super) struct Instance {
     shapes: Vec<Option<Shape>>,
     pub(super) inputs: Vec<TensorInfo>,
     pub(super) outputs: Vec<TensorInfo>,
+    /// The tensors that are kept for the caller, with their indices in the file. They follow the outputs in the
+    /// executor.
+    pub(super) kept: Vec<(usize, TensorInfo)>,
     pub(super) placement: Arc<Placement>,
     pub(super) report: Report,
 }
@@ -40,10 +43,13 @@ impl Instance {
     ) -> Result<Self, Error> {
         let key = Key { subgraph, shapes, mode: environment.prepare_mode(), is_called: false };
         let prepared = plans.prepared(&key)?;
-        let (inputs, outputs) = infos(&plans.model, subgraph, &prepared.graph);
+        let (inputs, mut outputs) = infos(&plans.model, subgraph, &prepared.graph);
+        let own = plans.model.subgraphs()[subgraph].outputs.len();
+        let ids = prepared.graph.outputs[own..].iter().map(|id| id.index());
+        let kept = ids.zip(outputs.split_off(own)).collect();
         let (placement, report) = (prepared.placement.clone(), prepared.report.clone());
         let executor = Executor::new(prepared, &plans.options)?;
-        Ok(Self { executor, shapes: key.shapes, inputs, outputs, placement, report })
+        Ok(Self { executor, shapes: key.shapes, inputs, outputs, kept, placement, report })
     }
 
     /// Takes over the messages of panics and the reason of the CPU fallback from the instance `before`, which this
@@ -70,6 +76,14 @@ impl Instance {
     /// Returns an output of the last run, or of the run that was waited for last.
     pub(super) fn output(&self, index: usize) -> Result<OutputTensor<'_>, Error> {
         Ok(OutputTensor { info: &self.outputs[index], index, bytes: self.read_bytes(index)? })
+    }
+
+    /// Returns a tensor of the last run that was kept, by its index in the file; `None` if it was not kept.
+    pub(super) fn kept_tensor(&self, tensor: usize) -> Option<Result<OutputTensor<'_>, Error>> {
+        let place = self.kept.iter().position(|(index, _)| *index == tensor)?;
+        let output = self.outputs.len() + place;
+        let bytes = self.read_bytes(output);
+        Some(bytes.map(|bytes| OutputTensor { info: &self.kept[place].1, index: output, bytes }))
     }
 
     pub(super) fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
@@ -129,7 +143,8 @@ impl Instance {
 
     /// Sets the shapes in the descriptions of the outputs to those of the last run.
     pub(super) fn note_shapes(&mut self) {
-        for (index, info) in self.outputs.iter_mut().enumerate() {
+        let kept = self.kept.iter_mut().map(|(_, info)| info);
+        for (index, info) in self.outputs.iter_mut().chain(kept).enumerate() {
             if let Some((shape, _)) = self.executor.output_size(index)
                 && info.shape != *shape
             {

@@ -193,6 +193,25 @@ impl Interpreter {
         self.instance().output(self.find_output(&output)?)
     }
 
+    /// Returns a tensor of the last run that [`InterpreterBuilder::keep_tensor`] or
+    /// [`InterpreterBuilder::preserve_all_tensors`] kept, by its name or by its index in the subgraph of the file. Outputs
+    /// are found with [`Interpreter::output`].
+    ///
+    /// # Errors
+    ///
+    /// If the tensor was not kept, for example because a graph pass removed the operator that computes it, or as
+    /// [`Interpreter::read`].
+    pub fn tensor(&self, tensor: impl TensorKey) -> Result<OutputTensor<'_>, Error> {
+        let instance = self.instance();
+        let place = tensor.index(|name| {
+            let found = instance.kept.iter().find(|(_, info)| info.name == name);
+            found.map(|(index, _)| *index)
+        });
+        let names = || instance.kept.iter().map(|(_, info)| info.name.as_str()).collect();
+        let found = place.and_then(|index| instance.kept_tensor(index));
+        found.unwrap_or_else(|| Err(tensor.unknown("kept tensor", names())))
+    }
+
     /// Copies `values` into an input. Their number must equal the input's number of elements.
     ///
     /// # Errors

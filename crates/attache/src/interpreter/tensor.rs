@@ -6,6 +6,9 @@ use half::{bf16, f16};
 use super::{TensorInfo, same_type};
 use crate::{Error, ErrorKind};
 
+/// Maximum number of names that an error lists.
+const MOST_NAMES: usize = 16;
+
 /// Names an input or an output: by its position or by its name.
 pub trait TensorKey: private::Sealed {
     /// Returns the index, where `find` returns that of a name; `None` if there is none of that name.
@@ -41,8 +44,12 @@ impl TensorKey for str {
     }
 
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
-        let known: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
-        Error::usage(format!("there is no {what} \"{self}\"; the model has {}", known.join(", ")))
+        let mut known: Vec<_> = names.iter().take(MOST_NAMES).map(|name| format!("\"{name}\"")).collect();
+        if names.len() > MOST_NAMES {
+            known.push(format!("and {} more", names.len() - MOST_NAMES));
+        }
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Error::usage(format!("there is no {what} \"{self}\"; there is {known}"))
     }
 }
 

@@ -24,7 +24,7 @@ mod shared_weights;
 
 pub use cancellation::Cancellation;
 pub(crate) use environment::Environment;
-pub(crate) use options::Options;
+pub(crate) use options::{KeptTensors, Options};
 pub(crate) use plans::{Key, Plans};
 pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};
 pub(crate) use run_queue::RunId;

@@ -1,5 +1,6 @@
 //! Options of an interpreter, as the preparation of its subgraphs uses them.
 
+use attache_graph::{Graph, TensorId};
 use attache_ops::OpResolver;
 
 use crate::Limits;
@@ -14,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
     pub(crate) limits: Limits,
+    /// The tensors that are kept for the caller, in addition to outputs.
+    pub(crate) kept: KeptTensors,
     /// The operators that the program registered.
     pub(crate) resolver: OpResolver,
 }
@@ -22,7 +25,38 @@ impl Options {
     /// Creates options for `threads` threads and these limits, without delegates and without the CPU
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        let (delegates, resolver) = Default::default();
-        Self { threads, delegates, required: false, cpu_fallback: false, limits: limits.clone(), resolver }
+        let (delegates, kept, resolver) = Default::default();
+        Self { threads, delegates, required: false, cpu_fallback: false, limits: limits.clone(), kept, resolver }
+    }
+}
+
+/// Which tensors that are no outputs keep their values until the next run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum KeptTensors {
+    #[default]
+    None,
+    /// These tensors, each by its subgraph and its index in the file.
+    Some(Vec<(usize, usize)>),
+    /// All tensors that are computed in the subgraphs that the interpreter itself runs.
+    All,
+}
+
+impl KeptTensors {
+    /// Adds the kept tensors of a subgraph to the outputs of its graph, so that passes, delegates and the memory plan
+    /// treat them like outputs.
+    pub(crate) fn add_to(&self, graph: &mut Graph, subgraph: usize) {
+        let made = || graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
+        let mut kept: Vec<TensorId> = match self {
+            Self::None => Vec::new(),
+            Self::Some(tensors) => {
+                let own = tensors.iter().filter(|(other, _)| *other == subgraph);
+                own.map(|(_, tensor)| TensorId(*tensor as u32)).collect()
+            }
+            Self::All => made().collect(),
+        };
+        kept.retain(|id| !graph.outputs.contains(id));
+        kept.sort_unstable();
+        kept.dedup();
+        graph.outputs.extend(kept);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use attache_base::Shape;
 use attache_model::Model;
 
-use super::Options;
+use super::options::{KeptTensors, Options};
 use super::prepare::{PrepareMode, Prepared, prepare};
 use super::shared_weights::SharedWeights;
 use crate::Error;
@@ -61,7 +61,10 @@ impl Plans {
             return Ok(prepared);
         }
         let options = match key.is_called {
-            true => &Options { required: false, cpu_fallback: false, ..self.options.clone() },
+            true => {
+                let kept = KeptTensors::None;
+                &Options { required: false, cpu_fallback: false, kept, ..self.options.clone() }
+            }
             false => &self.options,
         };
         let weights = &mut known.weights;

@@ -77,6 +77,7 @@ pub(crate) fn prepare(
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, mode, &options.resolver)?;
     check_inputs(&graph, subgraph)?;
+    options.kept.add_to(&mut graph, subgraph);
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
     options.limits.check_graph(&graph, subgraph)?;

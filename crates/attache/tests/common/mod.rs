@@ -34,6 +34,13 @@ impl Net {
         self.apply(BuiltinOperator::ADD, &[a, b], shape)
     }
 
+    /// Adds an ADD whose output has this name.
+    pub(crate) fn named_add(&mut self, name: &str, a: usize, b: usize, shape: &[usize]) -> usize {
+        let output = self.tensor(name, shape);
+        self.builder.operator(0, OperatorBuilder::new(BuiltinOperator::ADD, [a, b], [output]));
+        output
+    }
+
     pub(crate) fn multiply(&mut self, a: usize, b: usize, shape: &[usize]) -> usize {
         self.apply(BuiltinOperator::MUL, &[a, b], shape)
     }

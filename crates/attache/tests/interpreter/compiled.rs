@@ -245,3 +245,23 @@ fn signatures_share_variables() {
     assert_eq!(infer.read::<f32>("y").unwrap(), [17.0]);
     assert_eq!(infer.output("y").unwrap().dequantize().unwrap(), [17.0]);
 }
+
+#[test]
+fn intermediate_tensors_are_kept_where_asked_for() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[2]);
+    let sum = net.named_add("sum", x, x, &[2]);
+    let product = net.multiply(sum, x, &[2]);
+    let y = net.relu(product, &[2]);
+    let model = net.finish(&[x], &[y]);
+    let mut interpreter = Interpreter::builder(&model).keep_tensor("sum").build().unwrap();
+    run(&mut interpreter, &[&[3.0, -1.0]]);
+    assert_eq!(interpreter.tensor("sum").unwrap().dequantize().unwrap(), [6.0, -2.0]);
+    assert_eq!((interpreter.outputs().len(), floats(&interpreter, 0)), (1, vec![18.0, 2.0]));
+    assert_eq!(interpreter.tensor(product).unwrap_err().kind(), ErrorKind::Usage, "it was not asked for");
+    let mut interpreter = Interpreter::builder(&model).preserve_all_tensors(true).build().unwrap();
+    run(&mut interpreter, &[&[3.0, -1.0]]);
+    assert_eq!(interpreter.tensor(product).unwrap().as_slice::<f32>().unwrap(), [18.0, 2.0]);
+    let error = Interpreter::builder(&model).keep_tensor("total").build().unwrap_err().to_string();
+    assert!(error.contains("\"total\"") && error.contains("\"sum\""), "{error}");
+}
