@@ -1,4 +1,4 @@
-"""Compares `attache` with LiteRT's results for real quantized models, and prints the tables of docs/quantized.md.
+"""Compares `attache` with LiteRT's results for real quantized models, and prints the tables of docs/guide/src/quantized.md.
 
     python quantized.py WORK
     python quantized_report.py WORK ATTACHE [MODEL...]

@@ -29,11 +29,11 @@ static STEPS: &[Step] = &[
     },
     Step { name: "documentation", is_deep: false, run: document },
     Step { name: "tests", is_deep: false, run: test },
+    Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
     Step { name: "deep tests", is_deep: true, run: test_deep },
     Step { name: "tests with a poisoned CPU", is_deep: true, run: test_poisoned },
     Step { name: "tests through OpenGL ES", is_deep: true, run: test_gl },
     Step { name: "tests with a planted fault", is_deep: true, run: test_fault },
-    Step { name: "tests in the documentation", is_deep: true, run: || run_tests(&["--doc"]) },
 ];
 
 /// Names of the integration tests that take minutes. They run only with `--deep`.

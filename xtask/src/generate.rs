@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, root};
+use crate::{cargo, root, speed_chart};
 
 /// The version of `flatc` whose generated code fits the `flatbuffers` crate of the workspace.
 const FLATC: &str = "25.12.19";
@@ -70,6 +70,8 @@ pub(crate) fn run() -> Result<()> {
             bail!("{} changed: its code needs flatc {FLATC} (here: {found})", schema.source().display());
         }
     }
+    std::fs::write(root().join(speed_chart::PATH), speed_chart::text()?)?;
+    println!("generated {}", speed_chart::PATH);
     // Uses the features of the whole workspace, so that nothing is rebuilt.
     let mut manual = cargo();
     manual.args(["test", "--quiet", "--workspace", "--test", "manual"]).env("ATTACHE_GENERATE", "1");
@@ -79,8 +81,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Checks that the code of each schema was generated from the current schema. (The test `manual` of `attache-ops`
-/// checks that the manual is up to date.)
+/// Checks that the code of each schema was generated from the current schema, and that the chart shows the current
+/// figures. (The test `manual` of `attache-ops` checks that the manual is up to date.)
 pub(crate) fn check() -> Result<()> {
     let remedy = "run `cargo xtask generate`";
     for schema in &SCHEMAS {
@@ -90,6 +92,8 @@ pub(crate) fn check() -> Result<()> {
             schema.source().display()
         );
     }
+    let chart = std::fs::read_to_string(root().join(speed_chart::PATH)).unwrap_or_default();
+    ensure!(chart == speed_chart::text()?, "{} is not what docs/performance.md says; {remedy}", speed_chart::PATH);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod generate;
 mod setup;
 mod source;
+mod speed_chart;
 mod structure;
 
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ static TASKS: &[Task] = &[
     },
     Task {
         name: "generate",
-        about: "regenerate what is checked in: schema code, operator manual",
+        about: "regenerate what is checked in: schema code, operator manual, chart of speed",
         run: |arguments| plain(arguments, generate::run),
     },
     Task {

@@ -1,6 +1,7 @@
 //! Checks the source for the structure rules in `ARCHITECTURE.md` and `CONTRIBUTING.md`.
 
 mod edges;
+mod links;
 mod mentions;
 mod modules;
 mod names;
@@ -28,6 +29,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule { about: "no function has more than 80 lines without a reason", find: sizes::functions },
     Rule { about: "no two public types have the same name", find: names::find },
     Rule { about: "no file names a path of somebody's machine", find: paths::find },
+    Rule { about: "links in the documentation lead somewhere", find: links::find },
     Rule {
         about: "`unsafe` stands where docs/security.md lists it, with a reason at each block",
         find: unsafety::find,

@@ -1,6 +1,6 @@
 //! Limits on what a model may use: memory, operators, arithmetic and loop steps.
 //!
-//! Contract: exceeding a limit is an error of kind [`ErrorKind::Unsupported`] that names the limit. It is reported
+//! Contract: exceeding a limit is an error of kind [`ErrorKind::LimitExceeded`] that names the limit. It is reported
 //! before the memory is allocated or the work is done. Device memory and the size of the model file are not limited
 //! here.
 
