@@ -9,7 +9,7 @@ pub(crate) enum Vulkan {}
 
 /// The queues and features that a device has in addition to those that wgpu requests. Without Vulkan there
 /// are none.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct ComputeQueues;
 
 /// Opens a device through wgpu. Ignores the last parameter, which on Vulkan disables bounds checks.
