@@ -27,6 +27,8 @@ static STEPS: &[Step] = &[
         is_deep: true,
         run: || clippy(&["--package", "attache", "--all-targets", "--no-default-features"]),
     },
+    Step { name: "combinations of features", is_deep: true, run: check_features },
+    Step { name: "packages", is_deep: true, run: package },
     Step { name: "documentation", is_deep: false, run: document },
     Step { name: "tests", is_deep: false, run: test },
     Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
@@ -81,6 +83,33 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 fn clippy(selection: &[&str]) -> Result<()> {
     run_cargo(&[&["clippy", "--quiet"], selection, &["--", "--deny", "warnings"]].concat())
+}
+
+/// Checks the library with each of its features alone, with none and with all, and the command without the GPU.
+/// Metal and DX12 exist on other systems only; here, these features build a GPU delegate without devices.
+fn check_features() -> Result<()> {
+    for features in [String::new()].into_iter().chain(features("attache")?) {
+        println!("features: {}", if features.is_empty() { "none" } else { &features });
+        clippy(&["--package", "attache", "--no-default-features", "--features", &features])?;
+    }
+    clippy(&["--package", "attache", "--all-features"])?;
+    clippy(&["--package", "attache-gpu", "--no-default-features"])?;
+    clippy(&["--package", "attache-cli", "--no-default-features"])
+}
+
+/// Returns the features of a package, without those that are for the project only.
+fn features(package: &str) -> Result<Vec<String>> {
+    let packages = packages()?;
+    let features =
+        packages.iter().find(|other| other["name"] == package).and_then(|found| found["features"].as_object());
+    let names = features.with_context(|| format!("{package} has no features"))?.keys();
+    Ok(names.filter(|name| !name.starts_with('_')).cloned().collect())
+}
+
+/// Packages the crates as for publishing: their files must be there, and their dependencies need versions. Does not
+/// build the packages.
+fn package() -> Result<()> {
+    run_cargo(&["publish", "--quiet", "--workspace", "--dry-run", "--no-verify", "--allow-dirty"])
 }
 
 fn document() -> Result<()> {
@@ -151,12 +180,12 @@ fn is_deep(target: &str) -> bool {
 /// overwriting works; `cpu_goldens` then asserts that they fail. Selects the whole workspace, as [`test`]
 /// does, so that no dependency is rebuilt with other features.
 fn test_poisoned() -> Result<()> {
-    run_tests(&["--features", "attache/poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
+    run_tests(&["--features", "attache/_poison", "--test", "cpu_goldens", "--test", "gpu_goldens"])
 }
 
 /// Runs the tests that inject faults: wrong results of an operator, and failures of the device.
 fn test_fault() -> Result<()> {
-    run_tests(&["--features", "attache-cli/fault", "--test", "fault"])
+    run_tests(&["--features", "attache-cli/_fault", "--test", "fault"])
 }
 
 /// Runs the golden cases through OpenGL ES 3.1 of Mesa's software driver.
@@ -184,7 +213,7 @@ fn test_targets() -> Result<Vec<String>> {
     let packages = packages()?;
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().into_iter().flatten());
     // Tests that require a feature that is off by default have their own checks.
-    let default = |feature: &serde_json::Value| ["gpu", "diff", "zoo"].iter().any(|name| feature == name);
+    let default = |feature: &serde_json::Value| ["gpu", "vulkan", "diff", "zoo"].iter().any(|name| feature == name);
     let usual = |target: &&serde_json::Value| {
         target["required-features"].as_array().is_none_or(|features| features.iter().all(default))
     };
@@ -240,6 +269,7 @@ mod tests {
         assert!(targets.iter().any(|name| name == "goldens"), "{targets:?}");
         assert!(targets.iter().any(|name| needs_shared(name)), "{targets:?}");
         assert!(targets.iter().any(|name| name == "interpreter"), "features that are on by default: {targets:?}");
+        assert!(features("attache").unwrap().contains(&"vulkan".to_owned()), "features of the library");
         assert!(DEEP.iter().chain(&DRAWN).all(|name| targets.iter().any(|target| target == name)), "{targets:?}");
     }
 }

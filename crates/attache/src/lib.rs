@@ -19,7 +19,7 @@ mod delegate;
 #[cfg(feature = "diff")]
 pub mod diff;
 mod error;
-#[cfg(feature = "gpu")]
+#[cfg(feature = "_gpu")]
 pub mod gpu;
 mod interpreter;
 mod limits;
@@ -43,7 +43,7 @@ pub use delegate::{
     NodeContext, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
-#[cfg(feature = "gpu")]
+#[cfg(feature = "_gpu")]
 pub use gpu::{GpuDelegate, GpuDelegateOptions};
 pub use interpreter::{
     CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo,
@@ -54,6 +54,10 @@ pub use partition::placement::{NodePlacement, Outcome, Placement};
 pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
 pub use report::Report;
 pub use runtime::Cancellation;
+
+/// Arrays, as views of inputs and outputs ([`InputTensor::as_array_mut`], [`OutputTensor::as_array`]).
+#[cfg(feature = "ndarray")]
+pub use ndarray;
 
 /// Half-precision floats, as elements of tensors of type FLOAT16.
 pub use half;

@@ -1,6 +1,6 @@
 //! Runs all golden cases and random graphs on the CPU, without exceptions.
 //!
-//! With the feature `poison`, the test checks the feature itself: each case in which the CPU computes an
+//! With the feature `_poison`, the test checks the feature itself: each case in which the CPU computes an
 //! output must fail.
 
 mod goldens;

@@ -3,7 +3,7 @@
 //!
 //! The GPU must run all operators, except in the cases of `conformance/expectations/gpu_f32.txt` and `gpu_graphs.txt`.
 //! For these, the operators that are left to the CPU and the reasons must be exactly those in the lists. With the
-//! feature `poison`, everything that the CPU computes is overwritten; the other cases must still agree.
+//! feature `_poison`, everything that the CPU computes is overwritten; the other cases must still agree.
 //!
 //! Quantized tensors are tested both as exact integers and as floats. As exact integers, the bits must agree.
 //! As floats, differences are measured in quantization steps; the cases of
@@ -37,9 +37,9 @@ const TOLERANCE_OF_HALVES: f32 = 2e-3;
 /// the deep check runs.
 const MOST_FORCED: usize = 8;
 
-/// Whether the feature `poison` overwrites the outputs of CPU kernels. Graphs that are checked operator by
+/// Whether the feature `_poison` overwrites the outputs of CPU kernels. Graphs that are checked operator by
 /// operator, by comparison with the CPU, are then omitted.
-const POISONED: bool = cfg!(feature = "poison");
+const POISONED: bool = cfg!(feature = "_poison");
 
 fn delegate(precision: Precision, no_shader_f16: bool) -> GpuDelegate {
     open(

@@ -3,7 +3,7 @@
 //!
 //! `ATTACHE_CASES` selects another folder of cases. The test compares the two methods only with each other;
 //! `gpu_goldens` checks that the results are correct.
-#![cfg(not(feature = "poison"))]
+#![cfg(not(feature = "_poison"))]
 
 #[allow(dead_code)] // This test uses only a part of it.
 mod goldens;

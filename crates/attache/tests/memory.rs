@@ -1,6 +1,6 @@
 //! Checks that memory does not grow when interpreters are created and dropped repeatedly. This is the only
 //! test of its process, since it measures the memory of the whole process.
-#![cfg(all(target_os = "linux", not(feature = "poison")))]
+#![cfg(all(target_os = "linux", not(feature = "_poison")))]
 
 mod common;
 

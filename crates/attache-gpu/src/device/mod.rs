@@ -3,14 +3,14 @@
 
 pub(crate) mod constants;
 mod fault;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod memory;
 mod pipelines;
 mod submission;
 mod usable;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 pub(crate) mod vulkan;
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
+#[cfg(not(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))))]
 #[path = "no_vulkan.rs"]
 pub(crate) mod vulkan;
 
@@ -408,7 +408,17 @@ pub fn adapters() -> Vec<Adapter> {
     enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
 }
 
+/// Returns what to do to have one of these graphics APIs; `None` if this build has one.
+fn missing(backends: wgpu::Backends) -> Option<&'static str> {
+    const REMEDY: &str = "this build has no such graphics API; on a platform that has it, build with the features \
+        `vulkan`, `gles`, `metal` or `dx12` of the crate attache";
+    (!wgpu::Instance::enabled_backend_features().intersects(backends)).then_some(REMEDY)
+}
+
 fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
+    if missing(backends).is_some() {
+        return Vec::new();
+    }
     let is_vulkan = backends == wgpu::Backends::VULKAN;
     let instance = if validation && is_vulkan { validated() } else { None };
     let instance = instance.unwrap_or_else(|| {
@@ -461,13 +471,13 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
         let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
         let kind = if options.hardware_only { "hardware GPU" } else { "GPU" };
         let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
-        let remedy = match options.hardware_only {
+        let remedy = missing(backends).unwrap_or(match options.hardware_only {
             true => {
                 "install the driver of the GPU, or allow software adapters: GpuDelegateOptions::software(true), \
                 ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
             }
             false => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)",
-        };
+        });
         GpuError::new(GpuErrorKind::NoDevice, format!("there is no {kind} through {backend}{adapter}; {remedy}"))
     })
 }

@@ -1,15 +1,15 @@
-//! Replaces the Vulkan module on systems without Vulkan.
+//! Replaces the Vulkan module on systems without Vulkan, and where the feature `vulkan` is off.
 
 use std::sync::MutexGuard;
 
 use crate::kernel::DeviceLimits;
 
-/// The type of Vulkan devices. It has no values, since there is no Vulkan on this system.
+/// The type of Vulkan devices. It has no values, since there is no Vulkan in this build.
 pub(crate) enum Vulkan {}
 
 /// The queues and features that a device has in addition to those that wgpu requests. Without Vulkan there
 /// are none.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct ComputeQueues;
 
 /// Opens a device through wgpu. Ignores the last parameter, which on Vulkan disables bounds checks.

@@ -6,7 +6,7 @@
 
 mod encoder;
 mod faulty;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod replay;
 mod roofline;
 mod session;
@@ -22,7 +22,7 @@ use crate::plan::{Plan, WeightSource};
 
 use encoder::Encoder;
 use faulty::Faulty;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 use replay::Replay;
 pub use roofline::DevicePeaks;
 pub use session::{Executable, Session, SessionReport};
@@ -267,7 +267,10 @@ impl Span {
 pub fn interface(device: &Device, submission: Submission) -> Result<Box<dyn Interface>, GpuError> {
     let inner: Box<dyn Interface> = match submission {
         Submission::Encoder => Box::new(Encoder(device.clone())),
-        #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+        #[cfg(all(
+            feature = "vulkan",
+            any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)
+        ))]
         Submission::Replay if device.replays() => Box::new(Replay(device.clone())),
         Submission::Replay => {
             let message = "replay needs a device of its own, through Vulkan";

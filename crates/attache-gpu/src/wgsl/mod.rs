@@ -10,7 +10,7 @@ pub(crate) mod cooperative_matrix;
 pub(crate) mod epilogue;
 pub(crate) mod expression;
 pub(crate) mod integer_expression;
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))]
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 pub(crate) mod traceable;
 mod writer;
 

@@ -1,4 +1,4 @@
-//! Fault injection for tests, compiled in with the feature `fault` and controlled by environment variables.
+//! Fault injection for tests, compiled in with the feature `_fault` and controlled by environment variables.
 //!
 //! - `ATTACHE_FAULT_NODE` is the index of an operator in its subgraph. The GPU multiplies the float outputs
 //!   of that operator by 1.01.
@@ -14,7 +14,7 @@ use attache_gpu::Fault;
 use attache_graph::{Lowered, Node};
 
 /// Returns the device fault that `ATTACHE_FAULT_DEVICE` describes; `None` if the variable is not set.
-#[cfg(feature = "fault")]
+#[cfg(feature = "_fault")]
 pub(super) fn of_device() -> Option<Fault> {
     use attache_gpu::{FaultPoint, GpuErrorKind};
 
@@ -35,15 +35,15 @@ pub(super) fn of_device() -> Option<Fault> {
     Some(Fault { kind, point, after: words.next().map_or(0, |count| count.parse().expect("a number of times")) })
 }
 
-/// Returns `None`: without the feature `fault` no device fault is injected.
-#[cfg(not(feature = "fault"))]
+/// Returns `None`: without the feature `_fault` no device fault is injected.
+#[cfg(not(feature = "_fault"))]
 pub(super) fn of_device() -> Option<Fault> {
     None
 }
 
 /// Returns the node's program. If `ATTACHE_FAULT_NODE` selects the node, its float outputs are multiplied by
 /// 1.01; if `ATTACHE_FAULT_PANIC` does, this function panics.
-#[cfg(feature = "fault")]
+#[cfg(feature = "_fault")]
 pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     use attache_gpu_ir::{Expression, Primitive, Scalar};
 
@@ -68,8 +68,8 @@ pub(super) fn plant(node: &Node, mut lowered: Lowered) -> Lowered {
     lowered
 }
 
-/// Returns the node's program unchanged: without the feature `fault` nothing is injected.
-#[cfg(not(feature = "fault"))]
+/// Returns the node's program unchanged: without the feature `_fault` nothing is injected.
+#[cfg(not(feature = "_fault"))]
 pub(super) fn plant(_: &Node, lowered: Lowered) -> Lowered {
     lowered
 }

@@ -7,6 +7,8 @@ mod instance;
 mod run;
 mod signature;
 mod tensor;
+#[cfg(feature = "ndarray")]
+mod tensor_ndarray;
 
 use std::borrow::Borrow;
 use std::cell::OnceCell;

@@ -1,10 +1,10 @@
-//! Test support that proves that a delegate computed a result: with the feature `poison`, the outputs of
+//! Test support that proves that a delegate computed a result: with the feature `_poison`, the outputs of
 //! every CPU kernel in a run are overwritten. Without the feature nothing happens.
 
 use attache_graph::TensorMut;
 
 /// Overwrites the outputs of a CPU kernel: floats become NaN, and every byte of other types becomes `0x55`.
-#[cfg(feature = "poison")]
+#[cfg(feature = "_poison")]
 pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
     use attache_base::DataType;
     for output in outputs {
@@ -18,6 +18,6 @@ pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
     }
 }
 
-/// Does nothing, because the feature `poison` is off.
-#[cfg(not(feature = "poison"))]
+/// Does nothing, because the feature `_poison` is off.
+#[cfg(not(feature = "_poison"))]
 pub(crate) fn poison(_: &mut [TensorMut<'_>]) {}

@@ -28,8 +28,7 @@ impl State {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(feature = "poison"))]
+#[cfg(all(test, feature = "zoo", not(feature = "_poison")))]
 mod tests {
     use attache_model::Model;
 
@@ -40,9 +39,7 @@ mod tests {
 
     #[test]
     fn variable_tensors_can_be_put_back() {
-        let folder =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
-        let model = Model::from_path(format!("{folder}/model.tflite")).unwrap();
+        let model = Model::from_bytes(crate::zoo::build("lstm_128").unwrap()).unwrap();
         let options = Options::new(1, &Limits::default());
         let plans = Plans::new(&model, &options);
         let key = Key { subgraph: 0, shapes: Vec::new(), mode: PrepareMode::First, is_called: false };

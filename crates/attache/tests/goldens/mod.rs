@@ -18,9 +18,9 @@ const COUNT: usize = 810;
 /// `conformance/graphs.py`.
 const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
-/// Whether the feature `poison` overwrites the outputs of CPU kernels, so that only outputs that a delegate
+/// Whether the feature `_poison` overwrites the outputs of CPU kernels, so that only outputs that a delegate
 /// computed can be right.
-const POISONED: bool = cfg!(feature = "poison");
+const POISONED: bool = cfg!(feature = "_poison");
 
 /// The contents of a tensor: type, shape and little-endian elements.
 pub(crate) struct Value {
@@ -198,7 +198,7 @@ impl Case {
     }
 
     /// Checks the case like [`Case::check`], for an interpreter that may leave operators to the CPU. With the
-    /// feature `poison`, the outputs must be wrong if the CPU computed any of them, and the case passes then.
+    /// feature `_poison`, the outputs must be wrong if the CPU computed any of them, and the case passes then.
     pub(crate) fn check_with_cpu(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         let has_elements = self.outputs.iter().any(|output| !output.bytes.is_empty());
         let mut left = interpreter.placement().left_behind().map(|node| node.operator.clone()).collect::<Vec<_>>();

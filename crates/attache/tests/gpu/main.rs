@@ -1,6 +1,6 @@
 //! The interpreter with the GPU delegate, on software Vulkan.
 
-#![cfg(not(feature = "poison"))]
+#![cfg(not(feature = "_poison"))]
 
 #[path = "../common/mod.rs"]
 mod common;

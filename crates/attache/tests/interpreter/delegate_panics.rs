@@ -248,11 +248,11 @@ fn once(interpreter: &mut Interpreter) -> Result<Vec<f32>, Error> {
     Ok(read)
 }
 
-/// Asserts that the output is right. With the feature `poison`, it need not be if the CPU computed a part of
+/// Asserts that the output is right. With the feature `_poison`, it need not be if the CPU computed a part of
 /// it.
 fn assert_right(values: &[f32], way: Way, by_delegates: bool) {
     let expected = if way.whole { [6.0, 8.0] } else { [12.0, 16.0] };
-    let is_poisoned = cfg!(feature = "poison") && !(by_delegates && way.whole);
+    let is_poisoned = cfg!(feature = "_poison") && !(by_delegates && way.whole);
     assert!(is_poisoned || values == expected, "{values:?}, {way:?}");
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the interpreter on the CPU and with test delegates.
 
-#![cfg(not(feature = "poison"))]
+#![cfg(not(feature = "_poison"))]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -184,7 +184,7 @@ fn placements(interpreter: &Interpreter) -> String {
     interpreter.placement().nodes.iter().map(placement).collect()
 }
 
-#[cfg(not(feature = "poison"))]
+#[cfg(not(feature = "_poison"))]
 fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
     assert_eq!(placements(&interpreter), expected, "{}", interpreter.placement());
     run(&mut interpreter, &[&[1.0, -1.0]]);
@@ -195,7 +195,7 @@ fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
 }
 
 /// Checks only the placement, because the CPU's kernels are poisoned and the outputs are NaN.
-#[cfg(feature = "poison")]
+#[cfg(feature = "_poison")]
 fn check(mut interpreter: Interpreter, expected: &str) -> Interpreter {
     assert_eq!(placements(&interpreter), expected, "{}", interpreter.placement());
     run(&mut interpreter, &[&[1.0, -1.0]]);
