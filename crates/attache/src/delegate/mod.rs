@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use attache_base::copy;
 use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
-use attache_model::{Model, Operator};
+use attache_model::{Model, Operator, schema};
 
 use self::guard::discard;
 use crate::KernelProfile;
@@ -74,6 +74,14 @@ impl<'a> NodeContext<'a> {
     pub fn operator(&self) -> Option<&'a Operator> {
         let origin = *self.node().origins.first()?;
         self.model.subgraphs().get(self.subgraph)?.operators.get(origin)
+    }
+
+    /// Returns the FlatBuffers table of the operator of the model file, for the options of builtin operators:
+    /// `options.builtin_options_as_…()`. `None` if the node was not made from an operator of the file.
+    pub fn options(&self) -> Option<schema::Operator<'a>> {
+        let origin = *self.node().origins.first()?;
+        self.operator()?;
+        Some(self.model.operator_view(self.subgraph, origin))
     }
 
     /// Returns the facts known about an input: type, shape, quantization parameters, and the value of a constant.

@@ -105,6 +105,11 @@ impl<'a> InputTensor<'a> {
         &self.info.shape
     }
 
+    /// Returns the number of elements.
+    pub fn elements(&self) -> usize {
+        self.info.shape.elements()
+    }
+
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.info.quantization.as_ref()
@@ -204,6 +209,11 @@ impl<'a> OutputTensor<'a> {
     /// Returns the extents in elements, outermost first, as of the run.
     pub fn shape(&self) -> &'a [usize] {
         &self.info.shape
+    }
+
+    /// Returns the number of elements.
+    pub fn elements(&self) -> usize {
+        self.info.shape.elements()
     }
 
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
@@ -428,8 +438,11 @@ mod tests {
         let mut words = vec![0u64; 8];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
         let bytes = &mut bytes[..info.data_type.byte_size(values.len()).unwrap()];
-        InputTensor { info, index: 0, bytes }.quantize_from(values).unwrap();
+        let mut input = InputTensor { info, index: 0, bytes };
+        assert_eq!(input.elements(), values.len());
+        input.quantize_from(values).unwrap();
         let output = OutputTensor { info, index: 0, bytes };
+        assert_eq!(output.elements(), values.len());
         (bytes.to_vec(), output.dequantize().unwrap())
     }
 

@@ -19,6 +19,12 @@ impl Cancellation {
         self.0.store(true, Ordering::Release);
     }
 
+    /// Withdraws a cancellation by which no run has ended yet. A program that cancels a run from another thread calls it
+    /// after the run, which may have ended before it was cancelled; otherwise the next run would be cancelled.
+    pub fn withdraw(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
     /// Whether [`Cancellation::cancel`] was called and no run has ended because of it yet.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -35,5 +41,21 @@ impl Cancellation {
             true => Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancellation_ends_one_run_unless_it_is_withdrawn() {
+        let cancellation = Cancellation::default();
+        cancellation.cancel();
+        assert_eq!(cancellation.take().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!(cancellation.take().is_ok());
+        cancellation.clone().cancel();
+        cancellation.withdraw();
+        assert!(!cancellation.is_cancelled() && cancellation.take().is_ok());
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use attache::graph::{Cache, Eval, Fact, Host, Lowering, Node, OpError, Quantized, TensorMut, TensorRef, Unsupported};
+use attache::model::schema::{ActivationFunctionType, AddOptionsT, BuiltinOperator, BuiltinOptionsT};
 use attache::{
-    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, NodeContext, Outcome,
-    Partition, Partitioning, PreparedPartition, Shape,
+    Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, NodeContext, OperatorBuilder,
+    Outcome, Partition, Partitioning, PreparedPartition, Shape,
 };
 use attache_gpu_ir::Primitive;
 
@@ -355,4 +356,40 @@ fn a_resize_prepares_the_delegate_anew() {
     assert_eq!((delegate.prepared.load(Ordering::Relaxed), delegate.alive.load(Ordering::Relaxed)), (2, 1));
     drop(interpreter);
     assert_eq!(delegate.alive.load(Ordering::Relaxed), 0);
+}
+
+/// A delegate that claims nothing and says what the file says of each operator.
+struct Reader;
+
+impl Delegate for Reader {
+    fn name(&self) -> &str {
+        "Reader"
+    }
+
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        let code = &node.operator().unwrap().code;
+        let options = node.options().unwrap().builtin_options_as_add_options();
+        let activation = options.map(|options| options.fused_activation_function());
+        Err(Unsupported::new(format!("{} version {}, {activation:?}", code.name(), code.version)))
+    }
+
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        Err(DelegateError::new("never asked"))
+    }
+}
+
+#[test]
+fn a_delegate_reads_the_options_in_the_file() {
+    let mut net = Net::new();
+    let (x, y) = (net.tensor("x", &[2]), net.tensor("y", &[2]));
+    let fused_activation_function = ActivationFunctionType::RELU6;
+    let options = AddOptionsT { fused_activation_function, ..Default::default() };
+    let add = OperatorBuilder::new(BuiltinOperator::ADD, [x, x], [y]).version(2);
+    net.builder.operator(0, add.options(BuiltinOptionsT::AddOptions(options.into())));
+    let z = net.relu(y, &[2]);
+    let model = net.finish(&[x], &[z]);
+    let interpreter = Interpreter::builder(&model).delegate(Arc::new(Reader)).build().unwrap();
+    let reason = |index: usize| interpreter.placement().nodes[index].reason.clone().unwrap();
+    assert_eq!(reason(0), "ADD version 2, Some(RELU6)");
+    assert_eq!(reason(1), "RELU version 1, None");
 }

@@ -1,0 +1,52 @@
+//! Draws what a GPU does in one run, a bar for each dispatch on an axis of time: `timeline.svg`.
+//!
+//!     cargo run --release -p attache-examples --bin timeline [MODEL]
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Profile};
+use attache_examples::{Arguments, Result};
+
+const WIDTH: f64 = 1000.0;
+const ROW: f64 = 14.0;
+
+fn main() -> Result {
+    let model = Arguments::read().model("lstm_128")?;
+    let gpu = GpuDelegate::new(GpuDelegateOptions::default())?.profiled()?;
+    eprintln!("on {}", gpu.adapter().name);
+    let mut interpreter = Interpreter::builder(&model).delegate(Arc::new(gpu)).build()?;
+    // The first run warms the device up.
+    interpreter.invoke()?;
+    interpreter.invoke()?;
+    let profile = interpreter.profile()?;
+    std::fs::write("timeline.svg", svg(&profile)?)?;
+    println!("wrote timeline.svg with {} dispatches", profile.dispatches.len());
+    Ok(())
+}
+
+/// Returns the picture. Times are from the start of a partition's first dispatch.
+fn svg(profile: &Profile) -> Result<String> {
+    let end = profile.dispatches.iter().map(|it| it.dispatch.end_ns).fold(1.0, f64::max);
+    let height = ROW * (profile.dispatches.len() + 1) as f64;
+    let mut text = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\"", WIDTH + 400.0);
+    text += " font-family=\"sans-serif\" font-size=\"11\">\n";
+    for (row, it) in profile.dispatches.iter().enumerate() {
+        let (left, right) = (it.dispatch.begin_ns / end * WIDTH, it.dispatch.end_ns / end * WIDTH);
+        let operators: Vec<&str> = it.operators.iter().map(|(_, name)| name.as_str()).collect();
+        let us = (it.dispatch.end_ns - it.dispatch.begin_ns) / 1e3;
+        let y = ROW * row as f64;
+        writeln!(
+            text,
+            "<rect x=\"{left:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"#1d6fa5\"/>\
+             <text x=\"{:.1}\" y=\"{}\">{us:.1} µs {}</text>",
+            (right - left).max(0.5),
+            ROW - 2.0,
+            right + 5.0,
+            y + ROW - 4.0,
+            operators.join(" + "),
+        )?;
+    }
+    writeln!(text, "<text y=\"{}\">{:.1} µs in all</text>\n</svg>", height - 3.0, end / 1e3)?;
+    Ok(text)
+}
