@@ -27,34 +27,3 @@ impl State {
         environment.set_variables(self.shared);
     }
 }
-
-#[cfg(all(test, feature = "zoo", not(feature = "_poison")))]
-mod tests {
-    use attache_model::Model;
-
-    use crate::Limits;
-    use crate::runtime::{Environment, Key, Options, Plans, PrepareMode};
-
-    use super::*;
-
-    #[test]
-    fn variable_tensors_can_be_put_back() {
-        let model = Model::from_bytes(crate::zoo::build("lstm_128").unwrap()).unwrap();
-        let options = Options::new(1, &Limits::default());
-        let plans = Plans::new(&model, &options);
-        let key = Key { subgraph: 0, shapes: Vec::new(), mode: PrepareMode::First, is_called: false };
-        let mut executor = Executor::new(plans.prepared(&key).unwrap(), &options).unwrap();
-        let mut environment = Environment::new(plans);
-        executor.input_mut(0).unwrap().unwrap().fill(0x3f);
-        let run = |executor: &mut Executor, environment: &mut Environment| {
-            executor.run(1, environment).unwrap();
-            executor.output(0).unwrap().unwrap().1.to_vec()
-        };
-        let first = run(&mut executor, &mut environment);
-        let state = State::of(&executor, &environment);
-        let second = run(&mut executor, &mut environment);
-        assert_ne!(first, second, "the model has a state");
-        state.restore(&mut executor, &mut environment);
-        assert_eq!(run(&mut executor, &mut environment), second);
-    }
-}

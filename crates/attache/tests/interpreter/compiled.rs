@@ -197,6 +197,28 @@ fn cancelled_runs_leave_variables_as_they_were() {
     assert_eq!(interpreter.read::<f32>(0).unwrap(), [14.0]);
 }
 
+#[test]
+fn cancelled_runs_leave_variable_tensors_as_they_were() {
+    let folder =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
+    let compiled = CompiledModel::new(&Model::from_path(format!("{folder}/model.tflite")).unwrap()).unwrap();
+    let runs = |cancelled: bool| {
+        let mut interpreter = compiled.interpreter().unwrap();
+        interpreter.input_bytes_mut(0).unwrap().fill(0x3f);
+        interpreter.invoke().unwrap();
+        let first = floats(&interpreter, 0);
+        if cancelled {
+            interpreter.cancellation().cancel();
+            assert_eq!(interpreter.invoke().unwrap_err().kind(), ErrorKind::Cancelled);
+        }
+        interpreter.invoke().unwrap();
+        [first, floats(&interpreter, 0)]
+    };
+    let [first, second] = runs(false);
+    assert_ne!(first, second, "the model has a state");
+    assert_eq!(runs(true), [first, second]);
+}
+
 /// A registered operator that panics.
 #[derive(Debug)]
 struct Panics;
