@@ -13,6 +13,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! | Feature | What it adds | Default |
+//! |---|---|---|
+//! | `gpu` | [`GpuDelegate`], through every graphics API that the platform has | yes |
+//! | `vulkan`, `gles`, `metal`, `dx12` | [`GpuDelegate`], through this graphics API; several may be named | with `gpu` |
+//! | `diff` | [`diff`], the comparison of delegates with the CPU | yes |
+//! | `zoo` | [`zoo`], models that are built in | yes |
+//! | `ndarray` | inputs and outputs as arrays of the crate `ndarray` | no |
+//!
+//! Without any of them, models run on the CPU and nothing of wgpu is built.
 
 mod cost;
 mod delegate;
