@@ -11,6 +11,8 @@ static ALLOWED: &[(&str, &[&str])] = &[
     ("attache", &["gpu", "gpu-ir", "graph", "kernels", "model", "ops", "passes"]),
     ("attache-base", &[]),
     ("attache-cli", &["attache"]),
+    ("attache-example-delegate", &["attache"]),
+    ("attache-examples", &["attache", "example-delegate"]),
     ("attache-gpu", &["gpu-ir"]),
     ("attache-gpu-ir", &[]),
     ("attache-graph", &["gpu-ir"]),

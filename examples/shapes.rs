@@ -25,7 +25,7 @@ fn main() -> Result {
         interpreter.invoke()?;
         let output = interpreter.output(0)?;
         let edges = output.as_slice::<f32>()?;
-        let mean = edges.iter().sum::<f32>() / edges.len() as f32;
+        let mean = edges.iter().sum::<f32>() / output.elements() as f32;
         println!("{shape:?} -> {:?}, mean {mean:.4}", output.shape());
     }
 

@@ -18,7 +18,9 @@ fn main() -> Result {
 
     let model = Arguments::read().model("lstm_128")?;
     let mut interpreter = Interpreter::builder(&model).delegate(Arc::new(gpu)).build()?;
-    interpreter.input(0)?.quantize_from(&vec![0.5; 28 * 28])?;
+    let mut input = interpreter.input(0)?;
+    let grey = vec![0.5; input.elements()];
+    input.quantize_from(&grey)?;
     interpreter.invoke()?;
     println!("highest score {:.4}", interpreter.output(0)?.dequantize()?.into_iter().fold(f32::MIN, f32::max));
 

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p attache-examples --bin stream [gpu] [MODEL]
 //!
-//! The built-in model is an LSTM whose cell adds up how loud the frames are. Variable tensors keep the cell from run to
-//! run; `reset_variables` starts a new stream. With a model of yours, frames are filled with one value each.
+//! The built-in model is an LSTM whose cell adds up how loud the frames are, and two scores of the sum: quiet so far, and
+//! busy so far. Variable tensors keep the cell from run to run; `reset_variables` starts a new stream. The frames of
+//! another model are filled with the same values.
 
 use attache::Model;
 use attache_examples::{Arguments, Result, models};
@@ -20,8 +21,7 @@ fn main() -> Result {
         for loudness in [0.0f32, 1.0, 1.0, 0.0, 0.0, 1.0] {
             interpreter.input_mut::<f32>(0)?.fill(loudness);
             interpreter.invoke()?;
-            let scores = interpreter.read::<f32>(0)?;
-            println!("frame {loudness}: quiet so far {:.4}, busy so far {:.4}", scores[0], scores[1]);
+            println!("frame {loudness}: {:.4?}", interpreter.read::<f32>(0)?);
         }
         interpreter.reset_variables();
     }

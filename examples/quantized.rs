@@ -16,7 +16,7 @@ fn main() -> Result {
     let mut interpreter = arguments.builder(&model)?.build()?;
     for end in [-1.0, 0.0, 1.0f32] {
         let mut input = interpreter.input(0)?;
-        let count: usize = input.shape().iter().product();
+        let count = input.elements();
         let ramp: Vec<f32> = (1..=count).map(|index| end * index as f32 / count as f32).collect();
         input.quantize_from(&ramp)?;
         println!("{} {:?}, filled up to {end}", input.data_type(), input.shape());

@@ -4,20 +4,21 @@
 //!
 //! A run is a future that any executor can await; here it is the smallest one, `pollster`.
 
+use std::thread;
 use std::time::Duration;
 
 use attache::{ErrorKind, Interpreter};
-use attache_examples::{Arguments, Result, picture};
+use attache_examples::{Arguments, Result};
 
 fn main() -> Result {
     let arguments = Arguments::read();
     let model = arguments.model("mobilenet_v1_1.0_224")?;
     let mut interpreter = arguments.builder(&model)?.build()?;
     let mut input = interpreter.input(0)?;
-    let picture = picture::floats(&picture::open(None)?, input.shape())?;
-    input.quantize_from(&picture)?;
+    let grey = vec![0.5; input.elements()];
+    input.quantize_from(&grey)?;
 
-    println!("awaited: {:.4}", pollster::block_on(highest(&mut interpreter))?);
+    println!("awaited: {:.4}", pollster::block_on(awaited(&mut interpreter))?);
 
     // A deadline. The run goes on after it, so it can be waited for again.
     let run = interpreter.invoke_async()?;
@@ -26,23 +27,32 @@ fn main() -> Result {
         Some(result) => println!("done: {result:?}"),
     }
     interpreter.wait(&run)?;
-    println!("waited for: {:.4}", interpreter.output(0)?.dequantize()?[0]);
+    println!("waited for: {:.4}", highest(&interpreter)?);
 
     // Cancellation, from any thread. The interpreter can run again afterwards.
-    let cancellation = interpreter.cancellation();
     let run = interpreter.invoke_async()?;
-    std::thread::spawn(move || cancellation.cancel()).join().map_err(|_| "a thread panicked")?;
-    let error = interpreter.wait(&run).expect_err("the run was cancelled");
-    assert_eq!(error.kind(), ErrorKind::Cancelled);
-    println!("{error}");
-    println!("awaited again: {:.4}", pollster::block_on(highest(&mut interpreter))?);
+    let cancellation = interpreter.cancellation();
+    let other = cancellation.clone();
+    thread::spawn(move || other.cancel()).join().map_err(|_| "a thread panicked")?;
+    match interpreter.wait(&run) {
+        Err(error) if error.kind() == ErrorKind::Cancelled => println!("{error}"),
+        result => println!("done before it was cancelled: {result:?}"),
+    }
+    // A cancellation that came too late would end the next run.
+    cancellation.withdraw();
+    println!("awaited again: {:.4}", pollster::block_on(awaited(&mut interpreter))?);
     Ok(())
 }
 
 /// Runs the model without blocking the thread, and returns the highest score.
-async fn highest(interpreter: &mut Interpreter) -> Result<f32> {
+async fn awaited(interpreter: &mut Interpreter) -> Result<f32> {
     let run = interpreter.invoke_async()?;
     run.clone().await?;
+    // The run has ended, so this does not block; it makes the outputs available.
     interpreter.wait(run)?;
+    highest(interpreter)
+}
+
+fn highest(interpreter: &Interpreter) -> Result<f32> {
     Ok(interpreter.output(0)?.dequantize()?.into_iter().fold(f32::MIN, f32::max))
 }

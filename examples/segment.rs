@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p attache-examples --bin segment [gpu] [MODEL] [PICTURE] [LABELS]
 //!
-//! The output of the model has a score for each class at each pixel, `[1, height, width, classes]`. Class 0 is the
-//! background. Without a model it uses one with synthetic weights, whose classes mean nothing.
+//! The output of the model has a score for each class at each pixel, `[1, height, width, classes]`, or the class of each
+//! pixel, `[1, height, width]`. Class 0 is the background. Without a model it uses one with synthetic weights, whose
+//! classes mean nothing.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +21,23 @@ fn main() -> Result {
     input.quantize_from(&pixels)?;
     interpreter.invoke()?;
     let output = interpreter.output(0)?;
-    let [1, height, width, classes] = *output.shape() else { return Err("the output is no map of scores".into()) };
-    let best: Vec<usize> = output.dequantize()?.chunks_exact(classes).map(highest).collect();
+    let (height, width, best): (_, _, Vec<usize>) = match *output.shape() {
+        [1, height, width, classes] => {
+            (height, width, output.dequantize()?.chunks_exact(classes).map(highest).collect())
+        }
+        [1, height, width] => (height, width, output.integers()?.iter().map(|class| *class as usize).collect()),
+        _ => return Err("the output is no map of classes".into()),
+    };
 
     let mut counts = BTreeMap::<usize, usize>::new();
     best.iter().for_each(|class| *counts.entry(*class).or_default() += 1);
     let labels = arguments.file(2).map(std::fs::read_to_string).transpose()?.unwrap_or_default();
     let labels: Vec<&str> = labels.lines().collect();
     for (class, count) in counts {
-        let label = labels.get(class).unwrap_or(&"");
-        println!("{:.3} of the picture: {class} {label}", count as f32 / best.len() as f32);
+        let share = count as f32 / best.len() as f32;
+        if share >= 0.01 {
+            println!("{share:.3} of the picture: {class} {}", labels.get(class).unwrap_or(&""));
+        }
     }
 
     let (columns, rows) = (picture.width() as usize, picture.height() as usize);
