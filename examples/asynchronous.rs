@@ -18,7 +18,7 @@ fn main() -> Result {
     let grey = vec![0.5; input.elements()];
     input.quantize_from(&grey)?;
 
-    println!("awaited: {:.4}", pollster::block_on(run(&mut interpreter))?);
+    println!("awaited: {:.4}", pollster::block_on(awaited(&mut interpreter))?);
 
     // A deadline. The run goes on after it, so it can be waited for again.
     let run = interpreter.invoke_async()?;
@@ -40,12 +40,12 @@ fn main() -> Result {
     }
     // A cancellation that came too late would end the next run.
     cancellation.withdraw();
-    println!("awaited again: {:.4}", pollster::block_on(run(&mut interpreter))?);
+    println!("awaited again: {:.4}", pollster::block_on(awaited(&mut interpreter))?);
     Ok(())
 }
 
 /// Runs the model without blocking the thread, and returns the highest score.
-async fn run(interpreter: &mut Interpreter) -> Result<f32> {
+async fn awaited(interpreter: &mut Interpreter) -> Result<f32> {
     let run = interpreter.invoke_async()?;
     run.clone().await?;
     // The run has ended, so this does not block; it makes the outputs available.

@@ -44,7 +44,7 @@ fn svg(profile: &Profile) -> Result<String> {
             ROW - 2.0,
             right + 5.0,
             y + ROW - 4.0,
-            operators.join(" + "),
+            operators.join(" + ").replace('&', "&amp;").replace('<', "&lt;"),
         )?;
     }
     writeln!(text, "<text y=\"{}\">{:.1} µs in all</text>\n</svg>", height - 3.0, end / 1e3)?;

@@ -498,3 +498,24 @@ fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Re
     let name = &info.name;
     Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}", info.data_type)))
 }
+
+#[cfg(test)]
+mod tests {
+    use attache_model::ModelBuilder;
+
+    use super::*;
+
+    #[test]
+    fn variables_are_copied_only_for_runs_that_can_be_cancelled() {
+        let mut builder = ModelBuilder::new("empty");
+        builder.subgraph("main");
+        let model = Model::from_bytes(builder.finish()).unwrap();
+        let interpreter = Interpreter::builder(&model).threads(1).build().unwrap();
+        let is_used = || interpreter.core().environment.cancellation().is_used();
+        assert!(!is_used());
+        let handle = interpreter.cancellation();
+        assert!(is_used());
+        drop(handle);
+        assert!(!is_used());
+    }
+}

@@ -30,9 +30,10 @@ impl Cancellation {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Whether anything but the interpreter itself holds this handle.
+    /// Whether a run may be cancelled: something besides the interpreter holds this handle, or held it and has
+    /// cancelled. The interpreter holds two: one for its callers, and one in the environment of its runs.
     pub(crate) fn is_used(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
+        Arc::strong_count(&self.0) > 2 || self.is_cancelled()
     }
 
     /// Returns the error of a cancelled run, once for each cancellation.
