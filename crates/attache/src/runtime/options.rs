@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
+    /// Whether runs record the time of each node on the CPU.
+    pub(crate) profile: bool,
     pub(crate) limits: Limits,
     /// The operators that the program registered.
     pub(crate) resolver: OpResolver,
@@ -23,6 +25,7 @@ impl Options {
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
         let (delegates, resolver) = Default::default();
-        Self { threads, delegates, required: false, cpu_fallback: false, limits: limits.clone(), resolver }
+        let (required, cpu_fallback, profile) = (false, false, false);
+        Self { threads, delegates, required, cpu_fallback, profile, limits: limits.clone(), resolver }
     }
 }
