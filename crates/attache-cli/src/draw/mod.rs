@@ -21,7 +21,7 @@ const BLACK: Color = [0; 3];
 /// Smaller pictures are enlarged until their longer side has this many pixels, so that text fits.
 const LEAST_SIDE: usize = 480;
 /// Pixels of the longer side for each pixel of the thickness of lines.
-const SIDE_PER_PIXEL: usize = 320;
+const SIDE_PER_PIXEL: usize = 400;
 /// How much of the background a panel of text lets through.
 const PANEL_OPACITY: f32 = 0.65;
 
@@ -49,7 +49,7 @@ pub(crate) struct Canvas {
 }
 
 impl Canvas {
-    /// Creates a canvas that shows the picture.
+    /// Creates a canvas that shows the picture, enlarged if it is small.
     pub(crate) fn new(picture: &Picture) -> Self {
         let side = picture.height.max(picture.width);
         let factor = LEAST_SIDE.div_ceil(side);
@@ -59,7 +59,8 @@ impl Canvas {
         }
     }
 
-    fn of(picture: &Picture) -> Self {
+    /// Creates a canvas that shows the picture in its own size.
+    pub(crate) fn of(picture: &Picture) -> Self {
         let values = picture.values.iter().map(|value| value.round() as u8).collect();
         let image = RgbImage::from_raw(picture.width as u32, picture.height as u32, values);
         let image = image.expect("a picture has three values for each pixel");
@@ -100,7 +101,7 @@ impl Canvas {
     pub(crate) fn outline(&mut self, edges: [f64; 4], color: Color) {
         let [y0, x0] = self.place([edges[0], edges[1]]);
         let [y1, x1] = self.place([edges[2], edges[3]]);
-        let thickness = 2 * self.pen;
+        let thickness = self.pen + 1;
         // Edges beyond the picture stay beyond it.
         let near = |at: f64, most: usize| at.clamp(-(thickness as f64), (most + thickness) as f64);
         let [y0, y1] = [y0, y1].map(|y| near(y, self.height()));

@@ -16,7 +16,7 @@ const MANY_POINTS: usize = 50;
 /// Returns the picture with everything drawn on it. `picture` is the input; `None` if no input is a picture.
 pub(super) fn draw(meaning: &Meaning, picture: Option<&Picture>) -> Result<Canvas, Failure> {
     if let Meaning::Picture(picture) = meaning {
-        return Ok(Canvas::new(picture));
+        return Ok(Canvas::of(picture));
     }
     let mut canvas = Canvas::new(picture.ok_or_else(no_picture)?);
     match meaning {

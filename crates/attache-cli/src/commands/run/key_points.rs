@@ -95,8 +95,8 @@ pub(super) enum KeyPointOutputs {
     Bodies(usize),
     /// BlazeFace: `[1, anchors, 16]` and `[1, anchors, 1]`.
     Faces { boxes: usize, scores: usize },
-    /// Face mesh: x, y and z of each point in pixels of the input.
-    Mesh(usize),
+    /// Face mesh: x, y and z of each point in pixels of the input, and the logit that there is a face at all.
+    Mesh { points: usize, score: Option<usize> },
 }
 
 /// Finds the outputs with key points.
@@ -126,7 +126,10 @@ pub(super) fn find(forms: &[OutputForm]) -> Option<KeyPointOutputs> {
         .or_else(|| of(&|shape| matches!(shape, [1, _, 56])).map(KeyPointOutputs::Bodies))
         .or_else(faces)
         .or_else(heat_maps)
-        .or_else(|| of(&is_mesh).map(KeyPointOutputs::Mesh))
+        .or_else(|| {
+            let is_single = |shape: &[usize]| shape.iter().product::<usize>() == 1;
+            of(&is_mesh).map(|points| KeyPointOutputs::Mesh { points, score: of(&is_single) })
+        })
 }
 
 impl KeyPointOutputs {
@@ -144,7 +147,10 @@ impl KeyPointOutputs {
             Self::Faces { boxes, scores } => {
                 faces(&values(boxes), &values(scores), threshold.unwrap_or(FACE_THRESHOLD))
             }
-            Self::Mesh(index) => vec![mesh(&values(index), input)],
+            Self::Mesh { points, score } => {
+                let score = score.and_then(|index| values(index).first().copied()).map(sigmoid);
+                vec![Figure { score, ..mesh(&values(points), input) }]
+            }
         };
         figures.retain(|figure| figure.score.is_none_or(|score| score >= least));
         for figure in &mut figures {
@@ -302,7 +308,10 @@ mod tests {
         assert_eq!(find(&forms(&[&[1, 6, 56]])), Some(KeyPointOutputs::Bodies(0)));
         let faces = forms(&[&[1, 896, 1], &[1, 896, 16]]);
         assert_eq!(find(&faces), Some(KeyPointOutputs::Faces { boxes: 1, scores: 0 }));
-        assert_eq!(find(&forms(&[&[1, 1, 1, 1404], &[1, 1, 1, 1]])), Some(KeyPointOutputs::Mesh(0)));
+        assert_eq!(
+            find(&forms(&[&[1, 1, 1, 1404], &[1, 1, 1, 1]])),
+            Some(KeyPointOutputs::Mesh { points: 0, score: Some(1) })
+        );
         for other in [&[1, 9, 9, 21][..], &[1, 1001], &[1, 895, 16]] {
             assert_eq!(find(&forms(&[other])), None);
         }

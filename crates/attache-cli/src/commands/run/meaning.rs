@@ -162,6 +162,7 @@ impl Question<'_> {
                 Err(self.labels.mismatch(shape.elements(), &output))
             }
             None if !self.is_asked() => Ok(AnswerOutputs::Nowhere),
+            None if self.draw && self.labels.are_asked_for() => Err(self.unnamed_map(forms)),
             None => {
                 let shapes: Vec<_> = forms.iter().map(|(_, shape, _)| shape.to_string()).collect();
                 let shapes = shapes.join(", ");
@@ -177,6 +178,19 @@ impl Question<'_> {
                     ),
                 })
             }
+        }
+    }
+
+    /// Returns the error that the labels do not fit the channels of a map.
+    fn unnamed_map(&self, forms: &[OutputForm]) -> String {
+        match maps::find(forms, &Labels::default(), false) {
+            Some((index, MapKind::Classes, _)) => {
+                let (_, shape, name) = &forms[index];
+                let output = format!("output {index} (\"{}\", {shape})", Console::plain().name(name));
+                let channels = shape.extents().last().copied().unwrap_or_default();
+                self.labels.mismatch(channels, &output)
+            }
+            _ => "no output has classes to name; leave out --labels".to_owned(),
         }
     }
 
@@ -371,7 +385,8 @@ pub(super) mod tests {
         assert_eq!(found(&two, &[1, 8, 8, 2], false), segments(&["road", "car"]));
         assert_eq!(found(&none, &[1, 7], true), Ok(AnswerOutputs::Scores(0, vec![])));
         assert!(found(&none, &[1, 8, 8, 3], true).unwrap().is_picture());
-        assert!(found(&two, &[1, 8, 8, 5], true).unwrap_err().contains("leave out --draw, --labels"));
+        assert!(found(&two, &[1, 8, 8, 5], true).unwrap_err().contains("2 labels for the 5 classes of output 0"));
+        assert!(found(&two, &[1, 8, 8, 1], true).unwrap_err().contains("leave out --labels"));
         let text = found(&none, &[3, 8, 8, 5], true).unwrap_err();
         assert!(text.contains("nothing to draw") && text.contains("[3, 8, 8, 5]"), "{text}");
     }
