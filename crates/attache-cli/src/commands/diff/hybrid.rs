@@ -43,7 +43,7 @@ impl Hybrid {
 #[cfg(test)]
 mod tests {
     use attache::model::schema::BuiltinOperator;
-    use attache::{DataType, Model, ModelBuilder, OperatorBuilder, Quantization, TensorBuilder};
+    use attache::{Bytes, DataType, Model, ModelBuilder, OperatorBuilder, Quantization, TensorBuilder};
 
     use super::*;
 
@@ -52,7 +52,7 @@ mod tests {
         let main = builder.subgraph("main");
         let quantization = Quantization { scale: vec![0.5], zero_point: vec![0], axis: 0 };
         let bytes = vec![0; weights.byte_size(4).unwrap()];
-        let w = TensorBuilder::new("w", weights, [2, 2]).data(bytes);
+        let w = TensorBuilder::new("w", weights, [2, 2]).data(Bytes::from_vec(bytes));
         let w = if weights == DataType::Int8 { w.quantization(&quantization) } else { w };
         let w = builder.tensor(main, w);
         let x = builder.tensor(main, TensorBuilder::new("x", DataType::Float32, [1, 2]));
