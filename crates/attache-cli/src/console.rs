@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use ::console::measure_text_width;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -31,6 +32,8 @@ impl Report {
 const MOST_NAME: usize = 48;
 /// Minimum length to which names are shortened on narrow terminals, in characters.
 const LEAST_NAME: usize = 16;
+/// Minimum width of text columns of tables that are too wide for the terminal, in characters.
+const LEAST_CELL: usize = 8;
 /// Maximum length of a longer text from a file in text output, such as a description, in characters.
 const MOST_TEXT: usize = 400;
 
@@ -40,6 +43,8 @@ const MOST_TEXT: usize = 400;
 pub(crate) struct Console {
     /// Whether the result is printed as one JSON object.
     pub(crate) json: bool,
+    /// Whether warnings, log lines and progress are left out.
+    quiet: bool,
     color: bool,
     /// Width of the terminal in characters; `None` if standard output is not a terminal.
     width: Option<usize>,
@@ -52,12 +57,18 @@ impl Console {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
         let size = ::console::Term::stdout().size_checked().filter(|size| is_terminal && size.1 > 0);
-        Self { json, color: wanted && is_terminal, width: size.map(|(_, columns)| usize::from(columns)) }
+        let width = size.map(|(_, columns)| usize::from(columns));
+        Self { json, quiet: false, color: wanted && is_terminal, width }
     }
 
     /// Creates a console for text whose destination is unknown: without colours and without a width to fit.
     pub(crate) fn plain() -> Self {
-        Self { json: false, color: false, width: None }
+        Self { json: false, quiet: false, color: false, width: None }
+    }
+
+    /// Returns the same console, which prints nothing but results and errors if `quiet`.
+    pub(crate) fn silenced(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
     }
 
     /// Prints a command's result to standard output, in the requested form.
@@ -77,14 +88,23 @@ impl Console {
     }
 
     /// Prints a line to standard error.
-    pub(crate) fn note(&self, line: &str) {
+    fn note(&self, line: &str) {
         // If standard error is closed, there is nowhere left to report it.
         let _ = writeln!(io::stderr(), "{line}");
     }
 
     /// Prints a warning to standard error.
     pub(crate) fn warn(&self, line: &str) {
-        self.note(&format!("warning: {line}"));
+        if !self.quiet {
+            self.note(&format!("warning: {line}"));
+        }
+    }
+
+    /// Prints TensorFlow Lite's log lines about delegation to standard error.
+    pub(crate) fn log(&self, lines: &[String]) {
+        if !self.quiet {
+            lines.iter().for_each(|line| self.note(line));
+        }
     }
 
     /// Returns a name from a file in the form for text output: long names lose their middle, control
@@ -102,7 +122,8 @@ impl Console {
 
     /// Returns a progress bar with `steps` steps on standard error. It is visible on terminals only.
     pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
-        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
+        let target = if self.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg}").expect("the template is right");
         bar.set_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -125,50 +146,118 @@ impl Console {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Formats a table with a heading, columns two spaces apart, and numeric columns right-aligned. On a
-    /// terminal, texts in the widest columns are shortened in the middle until all columns fit; the last
-    /// column may wrap.
+    /// Formats a table with a heading, columns two spaces apart, and numeric columns right-aligned. On a terminal the
+    /// table fits its width: texts are shortened in the middle, those in the last column continue on further lines, and
+    /// columns for which there is still no room follow in a second table with the same first column.
     pub(crate) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> String {
-        let columns = 0..heading.len();
-        let cell = |row: &'_ Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
-        let width = |text: &str| text.chars().count();
-        let mut widths: Vec<usize> = columns
-            .clone()
-            .map(|column| rows.iter().map(|row| width(&cell(row, column))).chain([width(heading[column])]).max())
-            .map(Option::unwrap_or_default)
-            .collect();
-        let is_number = |text: &str| text.parse::<f64>().is_ok() || ["", "-", "?"].contains(&text);
-        let numeric: Vec<bool> =
-            columns.clone().map(|column| rows.iter().all(|row| is_number(&cell(row, column)))).collect();
-        if let Some(room) = self.width {
-            narrow(&mut widths, &numeric, room);
+        let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let column =
+            |(index, name): (usize, &&str)| Column::new(name, rows.iter().map(|row| cell(row, index)).collect());
+        let columns: Vec<Column> = heading.iter().enumerate().map(column).collect();
+        let room = self.width.unwrap_or(usize::MAX);
+        let mut blocks = Vec::new();
+        let mut rest = columns.get(1..).unwrap_or_default();
+        let first = &columns[..1.min(columns.len())];
+        loop {
+            let fits = |count: &usize| widths(&block(first, &rest[..*count]), room).is_some();
+            let count = (1..=rest.len()).rev().find(fits).unwrap_or(1.min(rest.len()));
+            let mut lines = lines(&block(first, &rest[..count]), room);
+            lines[0] = self.bold(&lines[0]);
+            blocks.append(&mut lines);
+            rest = &rest[count..];
+            if rest.is_empty() {
+                return blocks.join("\n");
+            }
         }
-        let last = heading.len().saturating_sub(1);
-        let line = |cells: Vec<String>| {
-            let padded = cells.into_iter().enumerate().map(|(column, text)| {
-                let fits = column == last || width(&text) <= widths[column];
-                let text = if fits { text } else { elide(&text, widths[column]) };
-                let blanks = " ".repeat(widths[column].saturating_sub(width(&text)));
-                if numeric[column] { blanks + &text } else { text + &blanks }
-            });
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        let mut lines = vec![self.bold(&line(heading.iter().map(|text| text.to_string()).collect()))];
-        lines.extend(rows.iter().map(|row| line(columns.clone().map(|column| cell(row, column)).collect())));
-        lines.join("\n")
     }
 }
 
-/// Reduces the widths of the widest text columns, except the last, until all columns fit into `room`
-/// characters or none can be narrowed further.
-fn narrow(widths: &mut [usize], numeric: &[bool], room: usize) {
-    let blanks = 2 * widths.len().saturating_sub(1);
-    let last = widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + blanks > room {
-        let texts = (0..last).filter(|column| !numeric[*column] && widths[*column] > LEAST_NAME);
-        let Some(widest) = texts.max_by_key(|column| widths[*column]) else { return };
-        widths[widest] -= 1;
+/// A column of a table.
+struct Column {
+    /// The heading.
+    name: String,
+    cells: Vec<String>,
+    /// Width in characters of the longest text.
+    width: usize,
+    is_numeric: bool,
+}
+
+impl Column {
+    fn new(name: &str, cells: Vec<String>) -> Self {
+        let name = name.to_owned();
+        let width = cells.iter().chain([&name]).map(|text| measure_text_width(text)).max().unwrap_or(0);
+        let is_number = |text: &String| text.parse::<f64>().is_ok() || ["", "-", "?"].contains(&text.as_str());
+        let is_numeric = cells.iter().all(is_number);
+        Self { name, cells, width, is_numeric }
     }
+}
+
+fn block<'a>(first: &'a [Column], rest: &'a [Column]) -> Vec<&'a Column> {
+    first.iter().chain(rest).collect()
+}
+
+/// Returns the widths of columns that fit into `room` characters together: text columns are narrowed, the widest
+/// first. `None` if they cannot be narrow enough.
+fn widths(columns: &[&Column], room: usize) -> Option<Vec<usize>> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
+    let room = room.saturating_sub(2 * columns.len().saturating_sub(1));
+    let mut least = LEAST_NAME;
+    while widths.iter().sum::<usize>() > room {
+        let texts = (0..columns.len()).filter(|index| !columns[*index].is_numeric && widths[*index] > least);
+        match texts.max_by_key(|index| widths[*index]) {
+            Some(widest) => widths[widest] -= 1,
+            None if least > LEAST_CELL => least = LEAST_CELL,
+            None => return None,
+        }
+    }
+    Some(widths)
+}
+
+/// Formats columns side by side. Those that do not fit into `room` characters are as wide as their texts.
+fn lines(columns: &[&Column], room: usize) -> Vec<String> {
+    let widths = widths(columns, room).unwrap_or_else(|| columns.iter().map(|column| column.width).collect());
+    let last = columns.len().saturating_sub(1);
+    let line = |texts: &[&str]| {
+        let padded = texts.iter().enumerate().map(|(index, text)| {
+            let is_whole = measure_text_width(text) <= widths[index];
+            let text = if is_whole { (*text).to_owned() } else { elide(text, widths[index]) };
+            let blanks = " ".repeat(widths[index].saturating_sub(measure_text_width(&text)));
+            if columns[index].is_numeric { blanks + &text } else { text + &blanks }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(&columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>())];
+    for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
+        let mut texts: Vec<&str> = columns.iter().map(|column| column.cells[row].as_str()).collect();
+        let parts = wrapped(texts.last().copied().unwrap_or_default(), widths.last().copied().unwrap_or(0));
+        for (index, part) in parts.iter().enumerate() {
+            if index > 0 {
+                texts = vec![""; columns.len()];
+            }
+            if let Some(text) = texts.get_mut(last) {
+                *text = part;
+            }
+            lines.push(line(&texts));
+        }
+    }
+    lines
+}
+
+/// Splits a text between words into lines of at most `width` characters. A longer word has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    if measure_text_width(text) <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one from the start");
+        match line.is_empty() {
+            true => *line = word.to_owned(),
+            false if measure_text_width(line) + 1 + measure_text_width(word) <= width => *line += &format!(" {word}"),
+            false => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Shortens a text to `most` characters by replacing its middle with `…`. Control characters are replaced.
@@ -196,27 +285,37 @@ mod tests {
 
     #[test]
     fn tables_line_up() {
-        let console = Console { json: false, color: false, width: None };
+        let console = Console { json: false, quiet: false, color: false, width: None };
         let rows = [vec!["a".to_owned(), "1.5".to_owned()], vec!["long".to_owned(), "20".to_owned()]];
         assert_eq!(console.table(&["name", "ms"], &rows), "name   ms\na     1.5\nlong   20");
     }
 
     #[test]
     fn tables_fit_the_terminal() {
-        let console = Console { json: false, color: false, width: Some(40) };
+        let console = Console { json: false, quiet: false, color: false, width: Some(40) };
         let name = "x".repeat(70);
         let rows = [vec![name.clone(), "1.5".to_owned(), "a reason of any length".to_owned()]];
         let table = console.table(&["name", "ms", ""], &rows);
         let lines: Vec<&str> = table.lines().collect();
-        assert!(lines[1].contains('…') && lines[1].ends_with("  1.5  a reason of any length"), "{table}");
-        assert_eq!(lines[1].split("  ").next().unwrap().chars().count(), LEAST_NAME);
+        assert!(lines[1].contains('…') && lines[1].ends_with("  1.5  a reason of any"), "{table}");
+        assert_eq!((lines[1].split("  ").next().unwrap().chars().count(), lines.len()), (LEAST_NAME, 3));
+        assert_eq!(lines[2].trim(), "length");
         let wide = Console { width: None, ..console };
         assert!(wide.table(&["name", "ms", ""], &rows).contains(&name));
     }
 
     #[test]
+    fn columns_without_room_follow_below() {
+        let console = Console { json: false, quiet: false, color: false, width: Some(20) };
+        let rows = [vec!["1".to_owned(), "20.55".to_owned(), "30000.5".to_owned(), "4".to_owned()]];
+        let table = console.table(&["", "first", "second", "third"], &rows);
+        assert_eq!(table, "   first   second\n1  20.55  30000.5\n   third\n1      4");
+        assert_eq!(console.table(&[], &[]), "");
+    }
+
+    #[test]
     fn names_lose_their_middle_and_control_no_terminal() {
-        let console = Console { json: false, color: false, width: None };
+        let console = Console { json: false, quiet: false, color: false, width: None };
         let name = format!("begin{}end", "x".repeat(600));
         let short = console.name(&name);
         assert!(short.starts_with("begin") && short.ends_with("end") && short.contains('…'), "{short}");
@@ -228,7 +327,7 @@ mod tests {
 
     #[test]
     fn colour_is_for_terminals() {
-        let plain = Console { json: false, color: false, width: None };
+        let plain = Console { json: false, quiet: false, color: false, width: None };
         assert_eq!(plain.red("x"), "x");
         assert_eq!(Console { color: true, ..plain }.red("x"), "\x1b[31mx\x1b[0m");
     }

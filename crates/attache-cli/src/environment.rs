@@ -13,9 +13,9 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Installs the logger, which writes warnings and whatever `RUST_LOG` selects to standard error.
-pub(crate) fn log() {
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into()).from_env_lossy();
+/// Installs the logger, which writes messages of this level, and whatever `RUST_LOG` selects, to standard error.
+pub(crate) fn log(level: LevelFilter) {
+    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
     // Colours need a feature of the crate that is not enabled; requesting them without that feature panics.
     subscriber.with_ansi(false).init();

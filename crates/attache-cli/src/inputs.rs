@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use attache::{DataType, Interpreter, Model, TensorInfo};
+use attache::{DataType, Interpreter, TensorInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::arguments::shapes::{input_shapes, no_input, options};
-use crate::arguments::{ShapeArguments, assign, finite};
+use crate::arguments::entry::Entry;
+use crate::arguments::{assign, finite};
 use crate::console::Console;
 use crate::device::Device;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ use crate::io::random::Random;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
-    #[arg(long, value_name = "[NAME=]FILE")]
+    #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
     /// Value to subtract from a picture's values, 0 to 255 [default: from the model's metadata, else 127.5; see --std]
     #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]
@@ -37,13 +37,12 @@ pub(crate) struct InputArguments {
     seed: Option<u64>,
 }
 
-/// What filling inputs depends on: the model, its device and shapes, and the console for warnings.
+/// What filling inputs depends on: the subgraph that runs, the device, and the console for warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) console: &'a Console,
-    pub(crate) model: &'a Model,
+    pub(crate) entry: &'a Entry<'a>,
     pub(crate) device: &'a Device,
-    pub(crate) shapes: &'a ShapeArguments,
 }
 
 /// Where the elements of each input are from: a file, or the random generator with `seed`.
@@ -52,13 +51,15 @@ pub(crate) struct Given {
     /// Name of each input and the path of its file; `None` for random inputs.
     inputs: Vec<(String, Option<String>)>,
     seed: u64,
+    /// The first input that is a picture.
+    pub(crate) picture: Option<Picture>,
 }
 
 impl Given {
     /// Returns the sources of inputs that are all random, from this seed.
     pub(crate) fn at_random(interpreter: &Interpreter, seed: u64) -> Self {
         let inputs = interpreter.inputs().iter().map(|info| (info.name.clone(), None)).collect();
-        Self { inputs, seed }
+        Self { inputs, seed, picture: None }
     }
 
     /// Returns the indices of the inputs for which no file was given, which are filled with random numbers.
@@ -95,7 +96,7 @@ impl InputArguments {
     /// the random ones.
     pub(crate) fn fill(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
         let mut given = Given::at_random(to, self.seed());
-        let missing = |name: &str| no_input(name, setting.model);
+        let missing = |name: &str| setting.entry.no_input(name);
         let files = assign(&self.input, to.inputs().len(), |name| to.input_index(name), missing)?;
         let mut arrays = Vec::with_capacity(files.len());
         let mut pictures = 0;
@@ -104,7 +105,9 @@ impl InputArguments {
             let at_path = |failure: Failure| failure.at(path.display());
             let bytes = files::read(path)?;
             pictures += usize::from(!npy::is_array(&bytes));
-            let array = self.array(setting, (index, &to.inputs()[index]), path, &bytes).map_err(at_path)?;
+            let input = (index, &to.inputs()[index]);
+            let (array, picture) = self.array(setting, input, path, &bytes).map_err(at_path)?;
+            given.picture = given.picture.or(picture);
             given.inputs[index].1 = Some(file.to_owned());
             arrays.push((index, file, array));
         }
@@ -113,6 +116,14 @@ impl InputArguments {
         for (index, _, array) in &arrays {
             to.write_bytes(*index, &array.bytes)?;
         }
+        Ok(given)
+    }
+
+    /// Writes all inputs: those for which files are given, and the others with random numbers. Returns the sources.
+    pub(crate) fn fill_all(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
+        let given = self.fill(setting, to)?;
+        let mut random = Random::new(self.seed());
+        given.random().into_iter().try_for_each(|index| fill_at_random(to, index, &mut random))?;
         Ok(given)
     }
 
@@ -128,18 +139,20 @@ impl InputArguments {
         Ok(())
     }
 
-    /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements.
+    /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements. Also returns
+    /// the picture.
     fn array(
         &self,
         setting: Setting<'_>,
         input: (usize, &TensorInfo),
         path: &Path,
         bytes: &[u8],
-    ) -> Result<Array, Failure> {
+    ) -> Result<(Array, Option<Picture>), Failure> {
         let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-        let array = match is_array || npy::is_array(bytes) {
-            true => npy::decode(bytes)?,
-            false => self.picture(setting, input, &Picture::decode(bytes)?)?,
+        let picture = if is_array || npy::is_array(bytes) { None } else { Some(Picture::decode(bytes)?) };
+        let array = match &picture {
+            None => npy::decode(bytes)?,
+            Some(picture) => self.picture(setting, input, picture)?,
         };
         let data_type = input.1.data_type;
         if array.data_type != data_type {
@@ -147,7 +160,7 @@ impl InputArguments {
             let remedy = format!("save array.astype(\"{}\")", data_type.name().to_lowercase());
             return Err(Failure::usage(format!("{reason}; {remedy}")));
         }
-        Ok(array)
+        Ok((array, picture))
     }
 
     /// Converts a picture to the elements of an input. Warns if most of them had to be clipped.
@@ -192,7 +205,9 @@ impl InputArguments {
         if let (Some(mean), Some(std)) = (self.mean, self.std) {
             return Ok(Some(Scaling { mean: vec![mean], std: vec![std] }));
         }
-        let Some(own) = setting.model.normalization(index) else { return Ok(None) };
+        // Only the first subgraph has metadata.
+        let own = setting.entry.model.normalization(index).filter(|_| setting.entry.index == 0);
+        let Some(own) = own else { return Ok(None) };
         let own = Scaling { mean: own.mean, std: own.std };
         if !own.is_sound(channels) {
             setting.console.warn(&format!(
@@ -218,7 +233,8 @@ fn check_size(
     let rank = info.shape.rank();
     let any_size = |signature: &Vec<i32>| signature.len() == rank && signature[rank - 3..rank - 1] == [-1, -1];
     let is_open = info.shape_signature.as_ref().is_some_and(any_size) && info.shape.elements() == batch * channels;
-    let mut shapes = input_shapes(setting.model, setting.shapes)?;
+    let Setting { entry, .. } = setting;
+    let mut shapes = entry.shapes.clone();
     if !is_open || shapes.iter().any(|(input, _)| *input == index) {
         return Ok(());
     }
@@ -226,8 +242,8 @@ fn check_size(
     shape[rank - 3..rank - 1].copy_from_slice(&[picture.height, picture.width]);
     shapes.push((index, shape));
     let reason = format!("the model takes pictures of any size, and its file holds none for input {index}");
-    let remedy = match setting.device.cpu_error(setting.model, &shapes, fill_all) {
-        None => format!("{} is the picture's own", options(setting.model, &shapes)),
+    let remedy = match setting.device.cpu_error(&entry.with_shapes(shapes.clone()), fill_all) {
+        None => format!("{} is the picture's own", entry.options(&shapes)),
         Some(_) => "give one with --shape".to_owned(),
     };
     Err(Failure::usage(format!("{reason}; {remedy}")))
@@ -242,7 +258,8 @@ fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, 
         format!("{file}: the array has shape {}, input {index} has {}", array.shape, to.inputs()[*index].shape)
     };
     let reasons = others.iter().map(reason).collect::<Vec<_>>().join("; ");
-    let mut shapes = input_shapes(setting.model, setting.shapes)?;
+    let Setting { entry, .. } = setting;
+    let mut shapes = entry.shapes.clone();
     shapes.retain(|(input, _)| others.iter().all(|(index, ..)| index != input));
     shapes.extend(others.iter().map(|(index, _, array)| (*index, array.shape.to_vec())));
     shapes.sort_unstable();
@@ -251,10 +268,10 @@ fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, 
         arrays.iter().try_for_each(|(index, _, array)| Ok(interpreter.write_bytes(*index, &array.bytes)?))
     };
     let wanted = &to.inputs()[*first].shape;
-    let remedy = match setting.device.cpu_error(setting.model, &shapes, fill) {
+    let remedy = match setting.device.cpu_error(&entry.with_shapes(shapes.clone()), fill) {
         None => {
-            let instead = if setting.shapes.shape.is_empty() { "" } else { " and no other --shape" };
-            format!("{}{instead} gives inputs the shapes of arrays", options(setting.model, &shapes))
+            let instead = if entry.shapes.is_empty() { "" } else { " and no other --shape" };
+            format!("{}{instead} gives inputs the shapes of arrays", entry.options(&shapes))
         }
         Some(_) if array.shape.elements() == wanted.elements() => {
             let extents: Vec<_> = wanted.iter().map(usize::to_string).collect();
@@ -274,7 +291,7 @@ fn fill_all(to: &mut Interpreter) -> Result<(), Failure> {
 }
 
 /// Fills an input with uniform random numbers.
-pub(crate) fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
+fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
     fill_with(to, index, |data_type, count| random.bytes(data_type, count))
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod console;
 mod device;
+mod draw;
 mod environment;
 mod failure;
 mod inputs;
@@ -18,6 +19,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     environment::prepare();
-    environment::log();
     commands::run(std::env::args_os().collect()).into()
 }

@@ -63,7 +63,7 @@ pub use interpreter::{
 };
 pub use limits::Limits;
 pub use partition::placement::{NodePlacement, Outcome, Placement};
-pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch};
+pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch, ProfiledOperator};
 pub use report::Report;
 pub use runtime::Cancellation;
 

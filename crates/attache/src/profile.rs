@@ -1,4 +1,5 @@
-//! Timing of a run on delegates, per dispatch: [`Profile`] for the caller, [`KernelProfile`] from a delegate.
+//! Timing of a run: [`Profile`] for the caller, with the dispatches of delegates and the operators on the CPU, and
+//! [`KernelProfile`] from a delegate.
 
 use attache_graph::{Graph, NodeId};
 use attache_model::Subgraph;
@@ -45,7 +46,18 @@ pub struct ProfiledDispatch {
     pub dispatch: DispatchProfile,
 }
 
-/// Timing of the last run on the delegates that measure it.
+/// Time of one operator on the CPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProfiledOperator {
+    /// Index and name of each operator of the file that was computed, in ascending order of the index in the
+    /// file's subgraph. There are several if the preparation merged them.
+    pub operators: Vec<(usize, String)>,
+    /// Milliseconds that the operator took, with the subgraphs that it calls.
+    pub milliseconds: f64,
+}
+
+/// Timing of the last run: of delegates that measure it, and of operators on the CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The timed dispatches of all partitions, in the order in which the partitions run.
@@ -53,11 +65,20 @@ pub struct Profile {
     /// Number of barriers between dispatches, summed over all partitions; `None` if a partition does not
     /// report it.
     pub barriers: Option<usize>,
+    /// The operators on the CPU, in the order in which they run. Empty unless the interpreter was built with
+    /// [`InterpreterBuilder::profile`](crate::InterpreterBuilder::profile).
+    pub operators: Vec<ProfiledOperator>,
 }
 
 impl Profile {
-    /// Merges the profiles of a subgraph's partitions, which are in the order in which they run.
-    pub(crate) fn of(subgraph: &Subgraph, graph: &Graph, partitions: Vec<KernelProfile>) -> Self {
+    /// Merges the profiles of a subgraph's partitions, which are in the order in which they run, and the milliseconds
+    /// of nodes on the CPU.
+    pub(crate) fn of(
+        subgraph: &Subgraph,
+        graph: &Graph,
+        partitions: Vec<KernelProfile>,
+        on_cpu: &[(NodeId, f64)],
+    ) -> Self {
         let barriers = partitions.iter().map(|kernel| kernel.barriers).sum();
         let numbered = partitions.into_iter().enumerate();
         let dispatches = numbered.flat_map(|(partition, kernel)| {
@@ -66,7 +87,12 @@ impl Profile {
                 ProfiledDispatch { partition, operators, dispatch }
             })
         });
-        Self { dispatches: dispatches.collect(), barriers }
+        let operator = |(id, milliseconds): &(NodeId, f64)| ProfiledOperator {
+            operators: operators(subgraph, graph, &[*id]),
+            milliseconds: *milliseconds,
+        };
+        let operators = on_cpu.iter().map(operator).collect();
+        Self { dispatches: dispatches.collect(), barriers, operators }
     }
 }
 

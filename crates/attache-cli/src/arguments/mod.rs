@@ -1,6 +1,6 @@
 //! Arguments that several commands share, with the same names everywhere.
 
-pub(crate) mod shapes;
+pub(crate) mod entry;
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ pub(crate) struct ModelArgument {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceArguments {
     /// Where to run; by default a hardware GPU if there is one, else the CPU
-    #[arg(long)]
+    #[arg(short, long)]
     pub(crate) delegate: Option<DelegateName>,
     /// Graphics interface through which to reach the GPU
     #[arg(long)]
@@ -120,7 +120,7 @@ pub(crate) struct DeviceArguments {
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
     /// CPU threads; by default as many as the machine has, at most 4
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -192,9 +192,12 @@ impl LimitArguments {
 }
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ShapeArguments {
+pub(crate) struct EntryArguments {
+    /// Key of the signature to run; without it the first subgraph runs
+    #[arg(long, value_name = "KEY")]
+    pub(crate) signature: Option<String>,
     /// Another shape for an input, as 1,224,224,3 or input=1,224,224,3; by order or by name
-    #[arg(long, value_name = "[NAME=]EXTENTS")]
+    #[arg(short, long, value_name = "[NAME=]EXTENTS")]
     pub(crate) shape: Vec<String>,
 }
 

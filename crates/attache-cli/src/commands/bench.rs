@@ -2,6 +2,7 @@
 //! its time goes.
 
 mod compare;
+mod operators;
 mod profile;
 mod svg;
 mod trace;
@@ -14,16 +15,17 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ShapeArguments};
+use crate::arguments::entry::Entry;
+use crate::arguments::{DeviceArguments, EntryArguments};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::inputs::fill_at_random;
+use crate::inputs::{Given, InputArguments, Setting};
 use crate::io::files;
-use crate::io::random::Random;
 use crate::io::source::Source;
 use crate::measure::memory::peak_resident_bytes;
 use crate::measure::timing::{Durations, Stop, milliseconds};
+use profile::Profiles;
 
 /// Number of consecutive runs on the same inputs in one round of the pipelined measurement.
 const PIPELINED: usize = 50;
@@ -35,8 +37,6 @@ const SECONDS: f64 = 1.0;
 const MOST_SECONDS: f64 = 150.0;
 /// Time limit of the pipelined measurement, in seconds. Each of its rounds has [`PIPELINED`] runs.
 const MOST_SECONDS_PIPELINED: f64 = 20.0;
-/// Seed of the random inputs.
-const SEED: u64 = 0;
 /// Number of measured runs per round of the pipelined measurement, which determines the number of rounds.
 const RUNS_PER_ROUND: usize = 5;
 
@@ -46,13 +46,13 @@ pub(super) struct Bench {
     #[arg(required_unless_present = "compare")]
     model: Option<PathBuf>,
     /// Measured runs [default: at least 50, and at least one second of them]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Warm-up runs after the first run [default: at least 1, and at least half a second of them]
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
-    /// Show where the GPU spends its time, dispatch by dispatch
-    #[arg(long)]
+    /// Show where the time goes: on the GPU dispatch by dispatch, on the CPU operator by operator
+    #[arg(short, long)]
     profile: bool,
     /// File for the profile as a trace, for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE")]
@@ -61,22 +61,25 @@ pub(super) struct Bench {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// File for the result as --json prints it, for --compare
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Compare two measurements, given by their files, instead of measuring
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     #[arg(conflicts_with_all = ["model", "runs", "warmup", "profile", "chrome_trace", "svg", "out"])]
-    #[arg(conflicts_with_all = ["ShapeArguments", "LimitArguments"])]
+    #[arg(conflicts_with_all = ["EntryArguments", "InputArguments", "LimitArguments"])]
     #[arg(conflicts_with_all = DeviceArguments::IDS)]
     compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
-    shapes: ShapeArguments,
+    inputs: InputArguments,
+    #[command(flatten)]
+    entry: EntryArguments,
     #[command(flatten)]
     device: DeviceArguments,
 }
 
 /// The measured times, in milliseconds unless stated otherwise.
 struct Times {
+    /// From the bytes of the file to an interpreter, without the search for a device and its opening.
     init: f64,
     first: f64,
     end_to_end: Durations,
@@ -109,30 +112,35 @@ impl Bench {
         let name = source.name.clone();
         let bytes = source.read()?;
 
-        let start = Instant::now();
         let device = Device::open(&self.device)?;
+        let start = Instant::now();
         let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
-        let interpreter = device.interpreter(&model, &self.shapes)?;
+        let entry = Entry::new(&model, &self.entry)?;
+        let mut interpreter = device.interpreter(&entry)?;
         let init = milliseconds(start);
         // Report that profiling is impossible before the long measurements start.
         let profiled = self.wants_profile().then(|| device.profiled()).transpose()?;
 
+        let setting = Setting { console, entry: &entry, device: &device };
+        let given = self.inputs.fill_all(setting, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
+        console.log(&caller.interpreter.placement().log);
         let times = self.times(console, &mut caller, init)?;
         let figures = caller.interpreter.report();
-        let profile = match &profiled {
+        let profiles = match &profiled {
             Some(device) => {
-                let interpreter = device.interpreter(&model, &self.shapes)?;
-                Some(profile::measure(device, interpreter, figures.partitions)?)
+                let caller = caller.with(device.interpreter(&entry)?);
+                Some(Profiles::measure(device, caller, figures.partitions)?)
             }
             None => None,
         };
-        let log = &caller.interpreter.placement().log;
-        let mut text = text(console, &name, &device, &times, &figures, log);
-        text.extend(profile.iter().map(|profile| format!("\n{}", profile.text(console))));
-        let mut json = answer(&name, &device, &times, &figures);
-        json["profile"] = json!(profile);
-        self.write_files(&name, profile.as_ref(), &json)?;
+        let measured = Measured { name, device, given, times, figures };
+        let mut text = measured.text(console);
+        text.extend(profiles.iter().map(|profiles| format!("\n{}", profiles.text(console))));
+        let mut json = measured.json();
+        json["profile"] = json!(profiles.as_ref().and_then(|profiles| profiles.gpu.as_ref()));
+        json["cpu_profile"] = json!(profiles.as_ref().and_then(|profiles| profiles.cpu.as_ref()));
+        self.write_files(&measured.name, profiles.as_ref(), &json)?;
         Ok(Report::new(text, json))
     }
 
@@ -175,15 +183,16 @@ impl Bench {
         self.profile || self.chrome_trace.is_some() || self.svg.is_some()
     }
 
-    fn write_files(&self, name: &str, profile: Option<&profile::Profile>, json: &Value) -> Result<(), Failure> {
-        let write = |path: &Option<PathBuf>, text: &dyn Fn() -> String| match path {
-            Some(path) => files::write(path, text().as_bytes()),
-            None => Ok(()),
-        };
-        write(&self.out, &|| json.to_string())?;
-        let Some(profile) = profile else { return Ok(()) };
-        write(&self.chrome_trace, &|| trace::trace(name, profile).to_string())?;
-        write(&self.svg, &|| svg::svg(name, profile))
+    /// Writes the files that the command line names: all of them or none.
+    fn write_files(&self, name: &str, profiles: Option<&Profiles>, json: &Value) -> Result<(), Failure> {
+        let mut all: Vec<(&Path, String)> = Vec::new();
+        all.extend(self.out.as_deref().map(|path| (path, json.to_string())));
+        if let Some(profiles) = profiles {
+            all.extend(self.chrome_trace.as_deref().map(|path| (path, trace::trace(name, profiles).to_string())));
+            all.extend(self.svg.as_deref().map(|path| (path, svg::svg(name, profiles))));
+        }
+        let all: Vec<(&Path, &[u8])> = all.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
+        files::write_all(&all)
     }
 
     fn measured(&self) -> Stop {
@@ -211,16 +220,18 @@ fn durations(times: &[f64]) -> Result<Durations, Failure> {
 }
 
 impl Caller {
-    /// Creates the caller of an interpreter: fills inputs with random values and prepares memory for outputs.
+    /// Creates the caller of an interpreter, whose inputs are filled.
     fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
-        let mut random = Random::new(SEED);
-        let mut inputs = Vec::new();
-        for index in 0..interpreter.inputs().len() {
-            fill_at_random(&mut interpreter, index, &mut random)?;
-            inputs.push(interpreter.input_bytes_mut(index)?.to_vec());
-        }
+        let count = interpreter.inputs().len();
+        let inputs = (0..count).map(|index| Ok(interpreter.input_bytes_mut(index)?.to_vec()));
+        let inputs = inputs.collect::<Result<_, Failure>>()?;
         let outputs = vec![Vec::new(); interpreter.outputs().len()];
         Ok(Self { interpreter, inputs, outputs })
+    }
+
+    /// Returns a caller of another interpreter with the same inputs.
+    fn with(&self, interpreter: Interpreter) -> Self {
+        Self { interpreter, inputs: self.inputs.clone(), outputs: vec![Vec::new(); self.outputs.len()] }
     }
 
     fn write(&mut self) -> Result<(), Failure> {
@@ -273,68 +284,83 @@ fn arena(figures: &Figures) -> (usize, usize) {
     }
 }
 
-fn answer(name: &str, device: &Device, times: &Times, figures: &Figures) -> Value {
-    let adapter = device.adapter();
-    let (arena_bytes, arena_lower_bound_bytes) = arena(figures);
-    json!({
-        "model": name,
-        "delegate": device.delegate(),
-        "precision": device.precision.word(),
-        "quantized": device.quantized.word(),
-        "threads": device.threads,
-        "device": adapter.map(|adapter| &adapter.name),
-        "driver": adapter.map(|adapter| &adapter.driver),
-        "backend": adapter.map(|adapter| &adapter.backend),
-        "init_ms": times.init,
-        "device_ms": device.milliseconds,
-        "compile_ms": figures.compile_ms,
-        "upload_ms": figures.upload_ms,
-        "first_ms": times.first,
-        "e2e_ms": times.end_to_end,
-        "pipelined_ms": times.pipelined,
-        "submit_us": times.submit_us,
-        "nodes": figures.nodes,
-        "nodes_delegated": figures.nodes_delegated,
-        "partitions": figures.partitions,
-        "fallback": figures.fallback,
-        "dispatches": figures.dispatches,
-        "arena_bytes": arena_bytes,
-        "arena_lower_bound_bytes": arena_lower_bound_bytes,
-        "weights_bytes": figures.weights_bytes,
-        "peak_rss_bytes": peak_resident_bytes(),
-    })
+/// What was measured, of which model, on which device and inputs.
+struct Measured {
+    name: String,
+    device: Device,
+    given: Given,
+    times: Times,
+    figures: Figures,
 }
 
-fn text(console: &Console, name: &str, device: &Device, times: &Times, figures: &Figures, log: &[String]) -> String {
-    let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
-    parts.extend(log.iter().cloned());
-    parts.push(format!("inputs: random numbers, seed {SEED}"));
-    let milliseconds = |time: f64| format!("{time:.3}");
-    let row = |what: &str, times: &Durations| {
-        let Durations { median, p5, p95, min, mean } = *times;
-        [what.to_owned()].into_iter().chain([median, p5, p95, min, mean].map(milliseconds)).collect()
-    };
-    parts.push(format!(
-        "init {:.1} ms (device {:.1}, compile {:.1}, upload {:.1}), first run {:.3} ms",
-        times.init, device.milliseconds, figures.compile_ms, figures.upload_ms, times.first
-    ));
-    let rows = [row("end to end", &times.end_to_end), row("pipelined", &times.pipelined)];
-    parts.push(console.table(&["ms", "median", "p5", "p95", "min", "mean"], &rows));
-    if let Some(Durations { median, p95, .. }) = times.submit_us {
-        parts.push(format!("{median:.1} us until a run is the device's (p95 {p95:.1})"));
+impl Measured {
+    fn json(&self) -> Value {
+        let Self { name, device, given, times, figures } = self;
+        let adapter = device.adapter();
+        let (arena_bytes, arena_lower_bound_bytes) = arena(figures);
+        json!({
+            "model": name,
+            "delegate": device.delegate(),
+            "precision": device.precision.word(),
+            "quantized": device.quantized.word(),
+            "threads": device.threads,
+            "device": adapter.map(|adapter| &adapter.name),
+            "driver": adapter.map(|adapter| &adapter.driver),
+            "backend": adapter.map(|adapter| &adapter.backend),
+            "inputs": given.json(),
+            "init_ms": times.init,
+            "device_ms": device.milliseconds,
+            "compile_ms": figures.compile_ms,
+            "upload_ms": figures.upload_ms,
+            "first_ms": times.first,
+            "e2e_ms": times.end_to_end,
+            "pipelined_ms": times.pipelined,
+            "submit_us": times.submit_us,
+            "nodes": figures.nodes,
+            "nodes_delegated": figures.nodes_delegated,
+            "partitions": figures.partitions,
+            "fallback": figures.fallback,
+            "dispatches": figures.dispatches,
+            "arena_bytes": arena_bytes,
+            "arena_lower_bound_bytes": arena_lower_bound_bytes,
+            "weights_bytes": figures.weights_bytes,
+            "peak_rss_bytes": peak_resident_bytes(),
+        })
     }
-    let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
-    let (arena, bound) = arena(figures);
-    parts.push(format!(
-        "{} of {} nodes delegated, {} partitions, {} dispatches",
-        figures.nodes_delegated, figures.nodes, figures.partitions, figures.dispatches
-    ));
-    parts.push(format!(
-        "arena {} (at least {}), weights on the device {}, peak memory {}",
-        megabytes(arena as u64),
-        megabytes(bound as u64),
-        megabytes(figures.weights_bytes as u64),
-        peak_resident_bytes().map_or("unknown".to_owned(), megabytes)
-    ));
-    parts.join("\n")
+
+    fn text(&self, console: &Console) -> String {
+        let Self { name, device, given, times, figures } = self;
+        let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
+        parts.extend(given.text(console));
+        parts.extend(device.search());
+        parts.push(format!(
+            "init {:.1} ms (compile {:.1}, upload {:.1}), first run {:.3} ms",
+            times.init, figures.compile_ms, figures.upload_ms, times.first
+        ));
+        let milliseconds = |time: f64| format!("{time:.3}");
+        let row = |what: &str, each: usize, times: &Durations| {
+            let Durations { count, median, p5, p95, min, max, mean, std } = *times;
+            let words = [what.to_owned(), (count * each).to_string()];
+            words.into_iter().chain([median, p5, p95, min, max, mean, std].map(milliseconds)).collect()
+        };
+        let rows = [row("end to end", 1, &times.end_to_end), row("pipelined", PIPELINED, &times.pipelined)];
+        parts.push(console.table(&["ms", "runs", "median", "p5", "p95", "min", "max", "mean", "std"], &rows));
+        if let Some(Durations { median, p95, .. }) = times.submit_us {
+            parts.push(format!("{median:.1} us until a run is the device's (p95 {p95:.1})"));
+        }
+        let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
+        let (arena, bound) = arena(figures);
+        parts.push(format!(
+            "{} of {} nodes delegated, {} partitions, {} dispatches",
+            figures.nodes_delegated, figures.nodes, figures.partitions, figures.dispatches
+        ));
+        parts.push(format!(
+            "arena {} (at least {}), weights on the device {}, peak memory {}",
+            megabytes(arena as u64),
+            megabytes(bound as u64),
+            megabytes(figures.weights_bytes as u64),
+            peak_resident_bytes().map_or("unknown".to_owned(), megabytes)
+        ));
+        parts.join("\n")
+    }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Command;
+use crate::arguments::entry::Entry;
 use crate::arguments::{DeviceArguments, PrecisionName, tolerance};
 use crate::console::{Console, Report};
 use crate::device::Device;
@@ -264,7 +265,7 @@ fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failu
     let declared = subgraph.inputs.iter().map(|tensor| &subgraph.tensors[*tensor].shape);
     let shapes = declared.zip(&case.inputs).enumerate().filter(|(_, (declared, input))| **declared != input.shape);
     let shapes: Vec<_> = shapes.map(|(index, (_, input))| (index, input.shape.to_vec())).collect();
-    let mut interpreter = device.interpreter_of_shapes(model, &shapes)?;
+    let mut interpreter = device.interpreter(&Entry::first(model, shapes))?;
     for (index, input) in case.inputs.iter().enumerate() {
         let expected: DataType = interpreter.inputs()[index].data_type;
         if input.data_type != expected {

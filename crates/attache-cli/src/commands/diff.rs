@@ -1,6 +1,7 @@
 //! `attache diff`: compares the outputs of a delegate with those of the CPU, as a whole or by operator.
 
 mod bisect;
+mod hybrid;
 mod operators;
 mod outputs;
 
@@ -13,7 +14,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DelegateName, DeviceArguments, ModelArgument, PrecisionName, ShapeArguments, tolerance};
+use crate::arguments::entry::Entry;
+use crate::arguments::{DelegateName, DeviceArguments, EntryArguments, ModelArgument, PrecisionName, tolerance};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
@@ -21,6 +23,7 @@ use crate::inputs::{Given, InputArguments, Setting, fill_around_the_middle};
 use crate::io::random::Random;
 use crate::io::source::Source;
 use bisect::Bisection;
+use hybrid::Hybrid;
 use operators::Operators;
 use outputs::Outputs;
 
@@ -35,7 +38,7 @@ pub(super) struct Diff {
     #[command(flatten)]
     model: ModelArgument,
     /// Number of runs, each on other inputs [default: 10, or 1 if all inputs are given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// Run every operator alone on the delegate, with the CPU's values as inputs, and compare its outputs
     #[arg(long)]
@@ -44,7 +47,7 @@ pub(super) struct Diff {
     #[arg(long)]
     bisect: bool,
     /// Folder for that operator as a golden case: model.tflite, in_K.npy and out_K.npy
-    #[arg(long, value_name = "DIR", requires = "bisect")]
+    #[arg(short, long, value_name = "DIR", requires = "bisect")]
     out: Option<PathBuf>,
     /// Largest difference that passes, relative to the tensor's largest value [default: 1e-4, and 1e-2 in 16 bits]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
@@ -56,7 +59,7 @@ pub(super) struct Diff {
     #[command(flatten)]
     inputs: InputArguments,
     #[command(flatten)]
-    shapes: ShapeArguments,
+    entry: EntryArguments,
     #[command(flatten)]
     device: DeviceArguments,
 }
@@ -64,20 +67,23 @@ pub(super) struct Diff {
 impl Command for Diff {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let model = Source::find(&self.model.model)?.open()?;
+        let entry = Entry::new(&model, &self.entry)?;
         let device = self.open()?;
         let relative = self.tolerance.unwrap_or(match device.precision {
             PrecisionName::F32 => LIMIT,
             PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
         });
         let tolerance = Tolerance { relative, steps: self.quantization_steps.unwrap_or_default() };
-        let reference = device.reference(&model, &self.shapes)?;
-        let test = device.interpreter(&model, &self.shapes)?;
-        let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
+        let reference = device.reference(&entry)?;
+        let test = device.interpreter(&entry)?;
+        let setting = Setting { console, entry: &entry, device: &device };
         let (outputs, worst, fallback, given) = self.compare(setting, (reference, test), &tolerance)?;
         let delegates = device.delegates();
-        let mut answer = Answer { device, tolerance, outputs, fallback, given, operators: None, bisection: None };
+        let hybrid = Hybrid::of(entry.subgraph());
+        let (operators, bisection) = (None, None);
+        let mut answer = Answer { device, tolerance, outputs, fallback, given, operators, bisection, hybrid };
         if self.per_operator || self.bisect {
-            let trace = Trace::new(&model, 0, &worst, answer.device.threads, &answer.device.limits)?;
+            let trace = Trace::new(&model, entry.index, &worst, answer.device.threads, &answer.device.limits)?;
             answer.operators =
                 self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
             if self.bisect {
@@ -157,6 +163,7 @@ struct Answer {
     given: Given,
     operators: Option<Operators>,
     bisection: Option<Bisection>,
+    hybrid: Hybrid,
 }
 
 impl Answer {
@@ -169,7 +176,10 @@ impl Answer {
         parts.extend(self.given.text(console));
         parts.push(self.outputs.text(console, &self.tolerance));
         parts.extend(operators.map(|operators| operators.text(console, &self.tolerance)));
-        parts.extend(self.bisection.as_ref().map(Bisection::text));
+        parts.extend(self.bisection.as_ref().map(|bisection| bisection.text(&self.hybrid)));
+        if !passes && self.device.adapter().is_some() {
+            parts.extend(self.hybrid.explanation());
+        }
         let status = if passes { Status::Success } else { Status::Comparison };
         Report { text: parts.join("\n"), json: self.json(), status }
     }
@@ -189,6 +199,7 @@ impl Answer {
             "inputs": self.given.json(),
             "runs": self.outputs.runs(),
             "outputs": self.outputs.json(&self.tolerance),
+            "hybrid_operators": self.hybrid.count(),
         });
         if let Some(operators) = &self.operators {
             object["operators"] = operators.json(&self.tolerance);

@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod completions;
 mod devices;
 mod diff;
 mod dump;
@@ -13,9 +14,11 @@ mod zoo;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, CommandFactory, Parser};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::console::{Console, Report};
+use crate::environment;
 use crate::failure::{Failure, Status};
 
 /// A command of `attache`, implemented by the structure of its arguments.
@@ -51,6 +54,7 @@ static TABLE: &[Row] = &[
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
     row::<dump::Dump>("dump", "Print a stage of a model's way to the device"),
+    row::<completions::Completions>("completions", "Print a script with which a shell completes this command"),
 ];
 
 /// Run TensorFlow Lite models on the CPU and on any GPU
@@ -60,6 +64,25 @@ struct Attache {
     /// Print one JSON object to standard output, also for errors
     #[arg(long, global = true)]
     json: bool,
+    /// Say more on standard error: -v what happens, -vv details, -vvv everything
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Say nothing on standard error except errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+}
+
+impl Attache {
+    /// Returns the lowest level of messages that are logged.
+    fn level(&self) -> LevelFilter {
+        match (self.quiet, self.verbose) {
+            (true, _) => LevelFilter::ERROR,
+            (false, 0) => LevelFilter::WARN,
+            (false, 1) => LevelFilter::INFO,
+            (false, 2) => LevelFilter::DEBUG,
+            (false, _) => LevelFilter::TRACE,
+        }
+    }
 }
 
 const EXIT_STATUSES: &str = "Exit status: 0 all right, 1 a comparison failed, 2 usage, 3 the model is bad, \
@@ -76,7 +99,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
     // Errors are printed as JSON on request even if the command line cannot be parsed.
     let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
     let result = match command_line().try_get_matches_from(arguments) {
-        Ok(matches) => dispatch(&matches, &console),
+        Ok(matches) => dispatch(&matches, console),
         Err(error) => return answer_parser(&error, &console),
     };
     match result {
@@ -91,11 +114,14 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
     }
 }
 
-fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Report, Failure> {
+fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
+    let general = Attache::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
+    environment::log(general.level());
+    let console = console.silenced(general.quiet);
     let named = matches.subcommand();
     let found = named.and_then(|(name, matches)| Some((TABLE.iter().find(|row| row.name == name)?, matches)));
     let (row, matches) = found.ok_or_else(|| Failure::usage("name a command; --help lists them"))?;
-    (row.run)(matches, console)
+    (row.run)(matches, &console)
 }
 
 /// Prints what the parser of the command line reports and returns the exit status. Help and version are

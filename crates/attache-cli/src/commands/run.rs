@@ -2,6 +2,9 @@
 //! files.
 
 mod detections;
+mod draw;
+mod key_points;
+mod maps;
 mod meaning;
 
 use std::path::{Path, PathBuf};
@@ -12,16 +15,18 @@ use meaning::{AnswerOutputs, Meaning, OutputForm, Question};
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ModelArgument, ShapeArguments, finite};
+use crate::arguments::entry::Entry;
+use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, finite};
 use crate::console::{Console, Report};
 use crate::device::{Device, shapes_are_known};
+use crate::draw::format;
 use crate::failure::Failure;
-use crate::inputs::{Given, InputArguments, Setting, fill_at_random};
+use crate::inputs::{Given, InputArguments, Setting};
 use crate::io::files;
 use crate::io::labels::Labels;
 use crate::io::npy::{self, Array};
 use crate::io::numbers::{Summary, numbers};
-use crate::io::random::Random;
+use crate::io::picture::Picture;
 use crate::io::source::Source;
 
 #[derive(Args, Debug)]
@@ -31,11 +36,17 @@ pub(super) struct Run {
     #[command(flatten)]
     inputs: InputArguments,
     /// Folder for the outputs, as out_0.npy, out_1.npy and so on; without it none are written
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// File (PNG, JPEG) for the input picture with what the outputs mean drawn on it
+    ///
+    /// Draws boxes with labels, classes of pixels and masks in colours, key points of bodies and faces, or the top
+    /// classes as text, depending on the outputs. If the model makes a picture, it is written as it is.
+    #[arg(long, value_name = "FILE")]
+    draw: Option<PathBuf>,
     /// Names of the classes, one per line; by default those in the model. There must be one for each class; a first
     /// line "background" (for detectors also "???") is allowed although the model does not count it
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     labels: Option<PathBuf>,
     /// Number of top classes or of detections to print [default: 5 classes if there are labels or a --threshold; all
     /// detections]
@@ -45,7 +56,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = finite::<f64>)]
     threshold: Option<f64>,
     #[command(flatten)]
-    shapes: ShapeArguments,
+    entry: EntryArguments,
     #[command(flatten)]
     device: DeviceArguments,
 }
@@ -66,50 +77,91 @@ struct Answer {
     outputs: Vec<Output>,
     /// Paths of the files to which outputs were written; none without `--out`.
     files: Vec<PathBuf>,
+    /// The file of the drawing.
+    drawn: Option<PathBuf>,
     meaning: Meaning,
 }
 
 impl Command for Run {
     fn run(self, console: &Console) -> Result<Report, Failure> {
+        self.check_destination()?;
         let model = Source::find(&self.model.model)?.open()?;
+        let entry = Entry::new(&model, &self.entry)?;
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;
         let device = Device::open(&self.device)?;
-        let mut interpreter = device.interpreter(&model, &self.shapes)?;
+        let mut interpreter = device.interpreter(&entry)?;
         // Errors that follow from known shapes are reported before the model runs.
-        let known = shapes_are_known(&model);
-        let found = known.then(|| self.answer_outputs(console, &interpreter, &labels)).transpose()?;
-        let setting = Setting { console, model: &model, device: &device, shapes: &self.shapes };
-        let given = self.inputs.fill(setting, &mut interpreter)?;
-        let mut random = Random::new(self.inputs.seed());
-        for index in given.random() {
-            fill_at_random(&mut interpreter, index, &mut random)?;
+        let known = shapes_are_known(&entry);
+        let find = |interpreter: &Interpreter| self.answer_outputs(console, &entry, interpreter, &labels);
+        let found = known.then(|| find(&interpreter)).transpose()?;
+        let setting = Setting { console, entry: &entry, device: &device };
+        let given = self.inputs.fill_all(setting, &mut interpreter)?;
+        let draws_on_nothing = self.draw.is_some() && given.picture.is_none();
+        if draws_on_nothing && found.as_ref().is_some_and(|found| !found.is_picture()) {
+            return Err(draw::no_picture());
         }
         interpreter.invoke()?;
+        console.log(&interpreter.placement().log);
         let outputs = outputs(&interpreter)?;
-        let files = self.out.as_ref().map_or(Ok(Vec::new()), |folder| write(folder, &outputs))?;
-        let found = found.map_or_else(|| self.answer_outputs(console, &interpreter, &labels), Ok)?;
-        let meaning = self.question(&labels).answer(found, &outputs);
-        let answer = Answer { device, interpreter, given, outputs, files, meaning };
+        let found = found.map_or_else(|| find(&interpreter), Ok)?;
+        let meaning = self.question(&labels).answer(found, &outputs, picture_size(&interpreter));
+        let files = self.write(&outputs, &meaning, given.picture.as_ref())?;
+        let answer = Answer { device, interpreter, given, outputs, files, drawn: self.draw, meaning };
         Ok(Report::new(answer.text(console), answer.json()))
     }
 }
 
 impl Run {
-    /// Determines which outputs contain classes or detections, as far as the outputs' shapes are known.
+    /// Returns an error if `--draw` names a file that cannot be written.
+    fn check_destination(&self) -> Result<(), Failure> {
+        let Some(path) = &self.draw else { return Ok(()) };
+        format(path)?;
+        files::check_destination(path)
+    }
+
+    /// Determines which outputs are interpreted, as far as the outputs' shapes are known.
     fn answer_outputs(
         &self,
         console: &Console,
+        entry: &Entry<'_>,
         interpreter: &Interpreter,
         labels: &Labels,
     ) -> Result<AnswerOutputs, Failure> {
         let form = |info: &TensorInfo| (info.data_type, info.shape.clone(), info.name.clone());
         let forms: Vec<OutputForm> = interpreter.outputs().iter().map(form).collect();
-        self.question(labels).answer_outputs(console, interpreter.model(), &forms)
+        self.question(labels).answer_outputs(console, entry.subgraph(), &forms)
     }
 
     fn question<'a>(&self, labels: &'a Labels) -> Question<'a> {
-        Question { labels, top: self.top, threshold: self.threshold }
+        Question { labels, top: self.top, threshold: self.threshold, draw: self.draw.is_some() }
     }
+
+    /// Writes each output to a file `out_K.npy` in the folder of `--out`, and the drawing. Returns the paths of the
+    /// outputs. If a file cannot be made, none is written.
+    fn write(&self, outputs: &[Output], meaning: &Meaning, picture: Option<&Picture>) -> Result<Vec<PathBuf>, Failure> {
+        let mut all = Vec::new();
+        for (folder, (index, output)) in
+            self.out.iter().flat_map(|folder| outputs.iter().enumerate().map(move |it| (folder, it)))
+        {
+            let path = folder.join(format!("out_{index}.npy"));
+            let bytes = npy::encode(&path, &output.array)?;
+            all.push((path, bytes));
+        }
+        let paths = all.iter().map(|(path, _)| path.clone()).collect();
+        if let Some(path) = &self.draw {
+            all.push((path.clone(), draw::draw(meaning, picture)?.encode(format(path)?)?));
+        }
+        self.out.iter().try_for_each(|folder| files::make_folder(folder))?;
+        let all: Vec<(&Path, &[u8])> = all.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice())).collect();
+        files::write_all(&all)?;
+        Ok(paths)
+    }
+}
+
+/// Returns the height and width of the first input that takes pictures; 1 and 1 if there is none.
+fn picture_size(interpreter: &Interpreter) -> [usize; 2] {
+    let sizes = interpreter.inputs().iter().filter_map(|info| maps::plane(&info.shape));
+    sizes.map(|[height, width, _]| [height, width]).next().unwrap_or([1, 1])
 }
 
 /// Reads and summarizes the outputs of the last run.
@@ -123,16 +175,6 @@ fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
         Ok(Output { info: info.clone(), array, values, summary })
     })
     .collect()
-}
-
-/// Writes each output to a file `out_K.npy` in the folder; returns the paths of the files.
-fn write(folder: &Path, outputs: &[Output]) -> Result<Vec<PathBuf>, Failure> {
-    files::make_folder(folder)?;
-    let write = |(index, output): (usize, &Output)| {
-        let path = folder.join(format!("out_{index}.npy"));
-        npy::write(&path, &output.array).map(|()| path)
-    };
-    outputs.iter().enumerate().map(write).collect()
 }
 
 /// Returns where an operator runs, and why, as a JSON object.
@@ -168,8 +210,7 @@ impl Answer {
             })
         };
         let adapter = self.device.adapter();
-        let (top, detections) = self.meaning.lists();
-        json!({
+        let mut object = json!({
             "delegate": self.device.delegate(),
             "device": adapter.map(|adapter| &adapter.name),
             "backend": adapter.map(|adapter| &adapter.backend),
@@ -178,16 +219,16 @@ impl Answer {
             "inputs": self.given.json(),
             "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
             "files": self.files,
-            "top": top,
-            "detections": detections,
+            "drawn": self.drawn,
             "fallback": self.interpreter.report().fallback,
             "placement": self.interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
-        })
+        });
+        self.meaning.add_to(&mut object);
+        object
     }
 
     fn text(&self, console: &Console) -> String {
         let mut parts = vec![self.device.describe()];
-        parts.extend(self.interpreter.placement().log.iter().cloned());
         parts.extend(self.given.text(console));
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.6}"));
         let row = |output: &Output| {
@@ -200,6 +241,7 @@ impl Answer {
         parts.push(console.table(&heading, &self.outputs.iter().map(row).collect::<Vec<_>>()));
         parts.extend(self.meaning.text(console));
         parts.push(self.destination());
+        parts.extend(self.drawn.iter().map(|path| format!("drawn to {}", path.display())));
         parts.join("\n")
     }
 

@@ -18,10 +18,8 @@ use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limit
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
-use crate::arguments::shapes::{Shapes, input_shapes};
-use crate::arguments::{
-    BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, ShapeArguments, SubmissionName,
-};
+use crate::arguments::entry::Entry;
+use crate::arguments::{BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, SubmissionName};
 use crate::failure::{Failure, Kind};
 use crate::measure::timing::milliseconds;
 
@@ -96,6 +94,10 @@ pub(crate) struct Device {
     pub(crate) limits: Limits,
     require_delegation: bool,
     cpu_fallback: bool,
+    /// Whether interpreters record the time of each operator on the CPU.
+    is_profiled: bool,
+    /// Whether a GPU was looked for.
+    is_searched: bool,
     /// Milliseconds spent on choosing and opening the device.
     pub(crate) milliseconds: f64,
 }
@@ -150,10 +152,9 @@ impl Device {
     /// Chooses and opens the device that the command line requests.
     pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
         let start = Instant::now();
-        let gpu = match wish(arguments)? {
-            None => None,
-            Some(wish) => gpu::open(&wish)?,
-        };
+        let wish = wish(arguments)?;
+        let is_searched = wish.is_some();
+        let gpu = wish.map_or(Ok(None), |wish| gpu::open(&wish))?;
         if gpu.is_none() && arguments.precision != PrecisionName::F32 {
             let text = "there is no hardware GPU, and the CPU computes in f32; --delegate gpu takes a software adapter as well";
             return Err(Failure::unsupported(text));
@@ -182,6 +183,8 @@ impl Device {
             limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
             cpu_fallback: arguments.cpu_fallback,
+            is_profiled: false,
+            is_searched,
             milliseconds: milliseconds(start),
         };
         Ok(device)
@@ -212,44 +215,41 @@ impl Device {
         }
     }
 
-    /// Builds an interpreter of the model that uses this device, with the shapes that `--shape` gives to
-    /// inputs.
-    pub(crate) fn interpreter(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
-        let shapes = input_shapes(model, shapes)?;
-        self.interpreter_of_shapes(model, &shapes)
+    /// Returns a line that says how long the search for a GPU took; `None` if there was none.
+    pub(crate) fn search(&self) -> Option<String> {
+        let took = format!("{:.1} ms", self.milliseconds);
+        match (&self.gpu, self.is_searched) {
+            (Some(_), _) => Some(format!("the GPU was found and opened in {took}, which is not part of init")),
+            (None, true) => Some(format!("no hardware GPU was found in {took}; --delegate cpu saves the search")),
+            (None, false) => None,
+        }
     }
 
-    /// Builds an interpreter of the model that runs on the CPU alone, with the shapes that `--shape` gives to
-    /// inputs.
-    pub(crate) fn reference(&self, model: &Model, shapes: &ShapeArguments) -> Result<Interpreter, Failure> {
-        build(self.builder(model), model, &input_shapes(model, shapes)?)
-    }
-
-    /// Builds an interpreter of the model that uses this device, with other shapes for some inputs.
-    pub(crate) fn interpreter_of_shapes(
-        &self,
-        model: &Model,
-        shapes: &[(usize, Vec<usize>)],
-    ) -> Result<Interpreter, Failure> {
-        let mut builder = self.builder(model);
+    /// Builds an interpreter that uses this device.
+    pub(crate) fn interpreter(&self, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
+        let mut builder = self.builder(entry.model).profile(self.is_profiled);
         if let Some(gpu) = &self.gpu {
             builder = builder.delegate(gpu.delegate.clone());
             builder = builder.require_delegation(self.require_delegation).cpu_fallback(self.cpu_fallback);
         }
-        build(builder, model, shapes)
+        build(builder, entry)
     }
 
-    /// Returns the error of a run on the CPU with inputs of these shapes, filled by `fill`; `None` if there
-    /// is no error. If all shapes are known beforehand, the model is only prepared and does not run.
+    /// Builds an interpreter that runs on the CPU alone.
+    pub(crate) fn reference(&self, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
+        build(self.builder(entry.model), entry)
+    }
+
+    /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If all
+    /// shapes are known beforehand, the model is only prepared and does not run.
     pub(crate) fn cpu_error(
         &self,
-        model: &Model,
-        shapes: &Shapes,
+        entry: &Entry<'_>,
         fill: impl FnOnce(&mut Interpreter) -> Result<(), Failure>,
     ) -> Option<Failure> {
         let run = || {
-            let mut interpreter = build(self.builder(model), model, shapes)?;
-            if !shapes_are_known(model) {
+            let mut interpreter = self.reference(entry)?;
+            if !shapes_are_known(entry) {
                 fill(&mut interpreter)?;
                 interpreter.invoke()?;
             }
@@ -263,11 +263,11 @@ impl Device {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
-    /// Returns the same device in a form whose interpreters time each dispatch. Without a GPU this is an
-    /// error.
+    /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator on the
+    /// CPU.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
-        let gpu = Some(gpu::profiled(self.timed_gpu()?)?);
-        Ok(Self { gpu, ..self.clone() })
+        let gpu = self.gpu.as_ref().map(gpu::profiled).transpose()?;
+        Ok(Self { gpu, is_profiled: true, ..self.clone() })
     }
 
     /// Returns the measured peak rates of the GPU. Without a GPU this is an error.
@@ -276,7 +276,7 @@ impl Device {
     }
 
     fn timed_gpu(&self) -> Result<&Gpu, Failure> {
-        let text = "a profile is of the GPU's dispatches; --delegate gpu takes a software adapter as well";
+        let text = "the CPU has no measured peaks; --delegate gpu takes a software adapter as well";
         self.gpu.as_ref().ok_or_else(|| Failure::unsupported(text))
     }
 
@@ -313,27 +313,26 @@ impl Device {
     }
 }
 
-/// Whether all shapes of the first subgraph are known before it runs.
-pub(crate) fn shapes_are_known(model: &Model) -> bool {
+/// Whether all shapes of the subgraph are known before it runs.
+pub(crate) fn shapes_are_known(entry: &Entry<'_>) -> bool {
     let is_known = |graph: &Graph| {
         let made = graph.nodes.iter().flat_map(|node| &node.outputs);
         made.chain(&graph.outputs).all(|id| graph.fact(*id).shape.is_some())
     };
-    stages::graph(model, 0).is_ok_and(|(graph, _)| is_known(&graph))
+    stages::graph(entry.model, entry.index).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
-/// Builds the interpreter with other shapes for some inputs, given as pairs of input index and extents.
-fn build(
-    mut builder: InterpreterBuilder,
-    model: &Model,
-    shapes: &[(usize, Vec<usize>)],
-) -> Result<Interpreter, Failure> {
-    for (input, shape) in shapes {
+/// Builds the interpreter of the subgraph, with its shapes.
+fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
+    if let Some(key) = entry.signature {
+        builder = builder.signature(key);
+    }
+    for (input, shape) in &entry.shapes {
         builder = builder.input_shape(*input, shape);
     }
     // A model that is valid with its own shapes is not bad because it rejects others.
     let blame = |error: Error| match error.kind() {
-        ErrorKind::Model if !shapes.is_empty() && stages::import(model, 0).is_ok() => {
+        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index).is_ok() => {
             Failure::usage(format!("the model does not take these input shapes: {error}"))
         }
         _ => error.into(),

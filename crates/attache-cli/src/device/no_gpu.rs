@@ -1,7 +1,7 @@
 //! Replaces `gpu.rs` in builds without the feature `gpu`: the same functions, which find no GPU.
 
 use attache::graph::{Graph, NodeId, Unsupported};
-use attache::{Claim, DelegateError, DelegateKernel, Limits, Model, Partition};
+use attache::{Claim, DelegateError, Limits, Model, NodeContext, Partition, PreparedPartition};
 
 use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::QuantizedName;
@@ -18,11 +18,11 @@ impl attache::Delegate for Delegate {
         match *self {}
     }
 
-    fn claim(&self, _: &Graph, _: NodeId) -> Result<Claim, Unsupported> {
+    fn claim(&self, _: NodeContext<'_>) -> Result<Claim, Unsupported> {
         match *self {}
     }
 
-    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         match *self {}
     }
 }

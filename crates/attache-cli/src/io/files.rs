@@ -1,8 +1,9 @@
 //! Reads and writes files that the command line names. Only regular files are read.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
@@ -55,9 +56,73 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(text).at(path.display())
 }
 
-/// Writes a file, replacing an existing one.
+/// Writes a file, replacing an existing one, as [`write_all`] does.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes).map_err(|error| unwritable(path, &error))
+    write_all(&[(path, bytes)])
+}
+
+/// Writes several files, replacing existing ones. The bytes are first written to temporary files beside them. If that
+/// fails for one, none of the files is created or changed.
+pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
+    let mut ready = Vec::with_capacity(files.len());
+    for (path, bytes) in files {
+        check_destination(path)?;
+        let written = Draft::write(path, bytes).map_err(|error| unwritable(path, &error))?;
+        ready.push((path, written));
+    }
+    ready.into_iter().try_for_each(|(path, draft)| draft.finish().map_err(|error| unwritable(path, &error)))
+}
+
+/// Returns an error if no file can be written at `path`, because its folder is not there or because it is a
+/// directory itself.
+pub(crate) fn check_destination(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        _ if path.is_dir() => Err(unwritable(path, &ErrorKind::IsADirectory.into())),
+        Some(folder) if !folder.is_dir() => Err(unwritable(path, &ErrorKind::NotFound.into())),
+        _ => Ok(()),
+    }
+}
+
+/// A temporary file with the new content of a file. Dropping it removes the temporary file.
+struct Draft {
+    /// `None` once the file is finished, or if it was written directly.
+    temporary: Option<PathBuf>,
+    target: PathBuf,
+}
+
+impl Draft {
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<Self> {
+        // A link stays one; the file that it points to is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(&target).is_ok_and(|it| !it.is_file()) {
+            // Pipes and devices such as /dev/stdout cannot be replaced.
+            fs::write(&target, bytes)?;
+            return Ok(Self { temporary: None, target });
+        }
+        let mut name = OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}.part", std::process::id()));
+        let draft = Self { temporary: Some(target.with_file_name(name)), target };
+        draft.temporary.iter().try_for_each(|temporary| fs::write(temporary, bytes))?;
+        Ok(draft)
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        fs::rename(temporary, &self.target)?;
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // It may not exist; the error that led here is reported already.
+            let _ = fs::remove_file(temporary);
+        }
+    }
 }
 
 /// Creates a folder if it does not exist.
@@ -73,6 +138,8 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
         ErrorKind::NotFound => "the folder of this file is not there; make it first".to_owned(),
         ErrorKind::IsADirectory => "this is a directory; name a file".to_owned(),
         ErrorKind::PermissionDenied => "permission denied; name another place".to_owned(),
+        ErrorKind::StorageFull => "the disk is full; make room, or name another place".to_owned(),
+        ErrorKind::ReadOnlyFilesystem => "this place cannot be written to; name another".to_owned(),
         _ => error.to_string(),
     };
     Failure::usage(text).at(path.display())
@@ -116,5 +183,16 @@ mod tests {
         assert!(make_folder(&file).unwrap_err().message.contains("this is a file; name a folder"));
         assert!(write(&folder.path().join("no/file"), b"x").unwrap_err().message.contains("make it first"));
         assert!(write(folder.path(), b"x").unwrap_err().message.contains("this is a directory"));
+    }
+
+    #[test]
+    fn all_files_are_written_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        write(&one, b"before").unwrap();
+        assert!(write_all(&[(&one, b"after"), (&folder.path().join("no/file"), b"x")]).is_err());
+        assert_eq!(read(&one).unwrap(), b"before");
+        write_all(&[(&one, b"after"), (&other, b"x")]).unwrap();
+        assert_eq!((read(&one).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"after".to_vec(), 2));
     }
 }

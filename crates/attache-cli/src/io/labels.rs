@@ -49,6 +49,11 @@ impl Labels {
         self.file.is_some()
     }
 
+    /// Returns all names.
+    pub(crate) fn all(&self) -> &[String] {
+        &self.names
+    }
+
     /// Returns the names of `classes` classes; `None` if the number of labels does not fit.
     pub(crate) fn of(&self, classes: usize) -> Option<&[String]> {
         match self.names.as_slice() {

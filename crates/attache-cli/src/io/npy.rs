@@ -62,8 +62,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Array, Failure> {
 
 /// Writes a `.npy` file.
 pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
-    let bytes = emit(array).map_err(|reason| Failure::unsupported(reason).at(path.display()))?;
-    files::write(path, &bytes)
+    files::write(path, &encode(path, array)?)
+}
+
+/// Returns the bytes of an array as a `.npy` file, which is to be written to `path`.
+pub(crate) fn encode(path: &Path, array: &Array) -> Result<Vec<u8>, Failure> {
+    emit(array).map_err(|reason| Failure::unsupported(reason).at(path.display()))
 }
 
 fn parse(file: &[u8]) -> Result<Array, String> {

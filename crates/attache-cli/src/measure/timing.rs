@@ -40,13 +40,22 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
 
 /// Summary of durations, in the unit of the durations. A percentile is the element at index
 /// `floor(count · percent / 100)` of the sorted durations, as in TensorFlow Lite's benchmark.
+/// Measurements of version 0.1 have no `count`, `max` and `std`, which are then 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Durations {
+    /// Number of durations.
+    #[serde(default)]
+    pub(crate) count: usize,
     pub(crate) median: f64,
     pub(crate) p5: f64,
     pub(crate) p95: f64,
     pub(crate) min: f64,
+    #[serde(default)]
+    pub(crate) max: f64,
     pub(crate) mean: f64,
+    /// Standard deviation.
+    #[serde(default)]
+    pub(crate) std: f64,
 }
 
 impl Durations {
@@ -56,8 +65,10 @@ impl Durations {
         sorted.sort_by(f64::total_cmp);
         let percentile = |percent: usize| sorted[sorted.len() * percent / 100];
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        let min = *sorted.first()?;
-        Some(Self { median: percentile(50), p5: percentile(5), p95: percentile(95), min, mean })
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let variance = sorted.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / sorted.len() as f64;
+        let [p5, median, p95] = [5, 50, 95].map(percentile);
+        Some(Self { count: sorted.len(), median, p5, p95, min, max, mean, std: variance.sqrt() })
     }
 }
 
@@ -68,7 +79,8 @@ mod tests {
     #[test]
     fn percentiles_are_elements() {
         let times: Vec<f64> = (0..100).rev().map(f64::from).collect();
-        let expected = Durations { median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, mean: 49.5 };
+        let std = (9999.0_f64 / 12.0).sqrt();
+        let expected = Durations { count: 100, median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, max: 99.0, mean: 49.5, std };
         assert_eq!(Durations::of(&times), Some(expected));
         assert_eq!(Durations::of(&[2.0]).unwrap().p95, 2.0);
         assert_eq!(Durations::of(&[]), None);

@@ -6,7 +6,9 @@ mod support;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod devices;
 mod diff;
+mod drawing;
 mod inputs;
+mod interface;
 mod models;
 mod naming;
 mod texts;

@@ -81,7 +81,7 @@ fn a_background_that_the_model_does_not_count_is_left_out() {
 #[test]
 fn what_has_no_classes_cannot_name_them() {
     let bench = Bench::new(&relu_of(["x", "map"], &[1, 2, 2, 3], None));
-    let labels = bench.labels(3);
+    let labels = bench.labels(4);
     for more in [&["--labels", &labels][..], &["--top", "2"], &["--threshold", "0.5"]] {
         let answer = attache(&[&["run", &bench.model, "--delegate", "cpu"], more].concat());
         assert_eq!(answer.status, 2, "{more:?}: {}", answer.stdout);

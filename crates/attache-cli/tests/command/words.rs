@@ -290,11 +290,34 @@ fn bench_has_all_its_keys() {
     ];
     assert_keys(&object, &expected);
     for times in ["e2e_ms", "pipelined_ms"] {
-        assert_keys(&object[times], &["median", "p5", "p95", "min", "mean"]);
+        assert_keys(&object[times], &["count", "median", "p5", "p95", "min", "max", "mean", "std"]);
         assert!(object[times]["min"].as_f64().unwrap() <= object[times]["p95"].as_f64().unwrap());
     }
     assert_eq!((object["delegate"].as_str(), object["threads"].as_u64()), (Some("cpu"), Some(1)));
     assert_eq!((object["nodes"].as_u64(), object["nodes_delegated"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(object["e2e_ms"]["count"], 3);
+    let text = attache(&arguments).stdout;
+    assert!(text.contains("std") && !text.contains("GPU was found") && !text.contains("no hardware GPU"), "{text}");
+}
+
+#[test]
+fn the_cpu_has_a_profile_by_operator() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let input = scratch.write("x.npy", &floats(&[1, 2, 2, 1], &[1.0, 2.0, -3.0, -4.0]));
+    let [trace, svg] = ["trace.json", "a.svg"].map(|name| scratch.path(name));
+    let bench = ["bench", &model, "-d", "cpu", "-t", "1", "-n", "2", "--warmup", "0", "-i", &input, "-p"];
+    let answer = attache(&[&bench[..], &["--json", "--chrome-trace", &trace, "--svg", &svg]].concat());
+    let object = answer.object();
+    assert_eq!((answer.status, &object["profile"]), (0, &Value::Null), "{}", answer.stderr);
+    let operators = &object["cpu_profile"]["operators"];
+    assert_eq!(operators[0]["operators"], serde_json::json!([{ "index": 0, "name": "RELU" }]));
+    assert_eq!((operators.as_array().unwrap().len(), operators[0]["us"].as_f64() > Some(0.0)), (1, true));
+    assert_eq!(object["inputs"][0]["file"], input);
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert!(read(&trace).contains("0 RELU") && read(&svg).contains("0 RELU"));
+    let text = attache(&bench).stdout;
+    assert!(text.contains("0 RELU") && text.contains("operators on the CPU"), "{text}");
 }
 
 #[cfg(feature = "gpu")]
@@ -339,7 +362,6 @@ fn a_profile_tells_where_the_time_goes() {
     assert!(read(&svg).starts_with("<svg ") && read(&svg).contains("0 RELU"));
     let text = attache(&[&gpu[..], &["--profile"]].concat()).stdout;
     assert!(text.contains("0 RELU") && text.contains("% roofline"), "{text}");
-    assert_eq!(attache(&["bench", &model, "--delegate", "cpu", "--profile"]).status, 4);
 
     let answer = attache(&["bench", "--compare", &out, &out]);
     assert_eq!(answer.status, 0, "{}", answer.stderr);

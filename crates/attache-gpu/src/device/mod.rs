@@ -432,6 +432,15 @@ fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
     adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()
 }
 
+/// The rank of software adapters, which comes after that of all others.
+const SOFTWARE_RANK: i32 = 4;
+
+/// Whether this machine may have hardware that is reached through OpenGL. On Linux, hardware has a device file.
+fn may_have_open_gl() -> bool {
+    const FILES: [&str; 3] = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg"];
+    !cfg!(target_os = "linux") || FILES.iter().any(|file| std::path::Path::new(file).exists())
+}
+
 fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
     let backends = options.backend.map_or(wgpu::Backends::all(), Backend::mask);
     let named = |adapter: &wgpu::Adapter| match &options.adapter {
@@ -449,19 +458,33 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
             wgpu::DeviceType::IntegratedGpu => 1,
             wgpu::DeviceType::VirtualGpu => 2,
             wgpu::DeviceType::Other => 3,
-            wgpu::DeviceType::Cpu => 4,
+            wgpu::DeviceType::Cpu => SOFTWARE_RANK,
         };
         (kind, info.backend == wgpu::Backend::Gl)
     };
     let mut refused = Vec::new();
-    let usable = |adapter: &wgpu::Adapter| match unusable(adapter) {
+    let mut usable = |adapter: &wgpu::Adapter| match unusable(adapter) {
         Some(reason) => {
             refused.push((adapter.get_info(), reason));
             false
         }
         None => true,
     };
-    let found = enumerate(backends, options.validation).into_iter().filter(allowed).filter(usable).min_by_key(rank);
+    let mut best = |backends| {
+        let adapters = enumerate(backends, options.validation).into_iter();
+        adapters.filter(|adapter| allowed(adapter) && usable(adapter)).min_by_key(rank)
+    };
+    let gl = wgpu::Backends::GL;
+    let found = match options.backend {
+        Some(_) => best(backends),
+        // OpenGL takes long to open, and its driver may open Vulkan once more. It is opened only where it may have a
+        // better adapter.
+        None => match best(backends.difference(gl)) {
+            Some(adapter) if rank(&adapter).0 < SOFTWARE_RANK || !may_have_open_gl() => Some(adapter),
+            None if options.hardware_only && !may_have_open_gl() => None,
+            other => other.into_iter().chain(best(gl)).min_by_key(rank),
+        },
+    };
     found.ok_or_else(|| {
         if let Some((info, reason)) = refused.first() {
             let interface = Backend::of(info.backend).map_or("?", Backend::name);

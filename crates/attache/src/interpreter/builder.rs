@@ -72,6 +72,13 @@ impl InterpreterBuilder {
         self
     }
 
+    /// Sets whether each run records how long every operator on the CPU takes, for [`Interpreter::profile`]. The default
+    /// is false. Delegates have options of their own, such as `GpuDelegate::profiled`.
+    pub fn profile(mut self, profile: bool) -> Self {
+        self.options.profile = profile;
+        self
+    }
+
     /// Sets the upper limits on what the model may use, such as memory and arithmetic.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = limits;

@@ -457,8 +457,28 @@ impl Interpreter {
         &self.instance().placement
     }
 
-    /// Returns the timing of the last run on delegates that measure it, such as one from
-    /// `GpuDelegate::profiled`. Subgraphs that branches and loops run are not included.
+    /// Returns the timing of the last run: of delegates that measure it, such as one from `GpuDelegate::profiled`, and,
+    /// with [`InterpreterBuilder::profile`], of operators on the CPU. Subgraphs that branches and loops run are included
+    /// in the times of these operators, and not listed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), attache::Error> {
+    /// # use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder, model::schema::BuiltinOperator};
+    /// # let mut builder = ModelBuilder::new("relu");
+    /// # let main = builder.subgraph("main");
+    /// # let x = builder.tensor(main, TensorBuilder::new("x", DataType::Float32, [2]));
+    /// # let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [2]));
+    /// # builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+    /// # builder.inputs(main, &[x]).outputs(main, &[y]);
+    /// # let model = attache::Model::from_bytes(builder.finish())?;
+    /// let mut interpreter = attache::Interpreter::builder(&model).profile(true).build()?;
+    /// interpreter.invoke()?;
+    /// let profile = interpreter.profile()?;
+    /// assert_eq!(profile.operators[0].operators, [(0, "RELU".to_owned())]);
+    /// assert!(profile.operators[0].milliseconds >= 0.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -466,7 +486,8 @@ impl Interpreter {
     pub fn profile(&mut self) -> Result<Profile, Error> {
         let partitions = self.instance_mut().executor.profile()?;
         let subgraph = &self.model().subgraphs()[self.main];
-        Ok(Profile::of(subgraph, self.instance().executor.graph(), partitions))
+        let executor = &self.instance().executor;
+        Ok(Profile::of(subgraph, executor.graph(), partitions, executor.times()))
     }
 
     /// Returns statistics about the interpreter.

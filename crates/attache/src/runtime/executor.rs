@@ -44,6 +44,8 @@ pub(crate) struct Executor {
     run_queue: Option<RunQueue>,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
+    /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not recorded.
+    times: Option<Vec<(NodeId, f64)>>,
     /// Number of threads that steps on the CPU use.
     threads: usize,
     /// The threads, from the first run on; `None` while they are used.
@@ -84,7 +86,8 @@ impl Executor {
             [Step::Partition(partition)] => RunQueue::new(graph, partition, options.cpu_fallback),
             _ => None,
         };
-        let mut executor = Self { prepared, steps, memory, run_queue, made: false, threads, parallel: None };
+        let times = options.profile.then(Vec::new);
+        let mut executor = Self { prepared, steps, memory, run_queue, made: false, times, threads, parallel: None };
         executor.reset_variables();
         Ok(executor)
     }
@@ -307,6 +310,12 @@ impl Executor {
         panicked.collect()
     }
 
+    /// Returns the milliseconds of each node on the CPU in the last run, in execution order; none if they are not
+    /// recorded.
+    pub(crate) fn times(&self) -> &[(NodeId, f64)] {
+        self.times.as_deref().unwrap_or_default()
+    }
+
     /// Returns the times of the last run of each partition, in execution order.
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let partitions = self.steps.iter_mut().filter_map(|step| match step {
@@ -352,17 +361,19 @@ impl Executor {
         }
         self.made = false;
         self.memory.clear_own();
-        let Self { prepared, steps, memory, .. } = self;
+        let Self { prepared, steps, memory, times, .. } = self;
         let Prepared { graph, subgraph, plan, .. } = &**prepared;
         let limits = &plan.limits;
+        times.iter_mut().for_each(Vec::clear);
         for step in steps {
             environment.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
                 Step::Node { id, cache, working, runtime_shapes } => {
                     let node = graph.node(*id);
-                    // The clock is read only for tracing: reading it takes longer than a small node.
-                    let start = tracing::enabled!(tracing::Level::TRACE).then(Stopwatch::start);
+                    // The clock is read only on request: reading it takes longer than a small node.
+                    let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
+                    let start = is_timed.then(Stopwatch::start);
                     let mut host = NodeHost::new(environment, parallel);
                     let result = match runtime_shapes {
                         None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
@@ -373,8 +384,9 @@ impl Executor {
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(location(*subgraph, node), &error);
                     result.map_err(|error| environment.failure().unwrap_or_else(|| failure(error)))?;
-                    if let Some(start) = start {
-                        tracing::trace!(operator = node.op.name(), us = (1e3 * start.milliseconds()) as u64, "node");
+                    if let Some(milliseconds) = start.map(|start| start.milliseconds()) {
+                        tracing::trace!(operator = node.op.name(), us = (1e3 * milliseconds) as u64, "node");
+                        times.iter_mut().for_each(|times| times.push((*id, milliseconds)));
                     }
                 }
             }

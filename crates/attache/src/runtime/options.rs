@@ -14,6 +14,8 @@ pub(crate) struct Options {
     pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
+    /// Whether runs record the time of each node on the CPU.
+    pub(crate) profile: bool,
     pub(crate) limits: Limits,
     /// The tensors that are kept for the caller, in addition to outputs.
     pub(crate) kept: KeptTensors,
@@ -26,7 +28,8 @@ impl Options {
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
         let (delegates, kept, resolver) = Default::default();
-        Self { threads, delegates, required: false, cpu_fallback: false, limits: limits.clone(), kept, resolver }
+        let (required, cpu_fallback, profile) = (false, false, false);
+        Self { threads, delegates, required, cpu_fallback, profile, limits: limits.clone(), kept, resolver }
     }
 }
 

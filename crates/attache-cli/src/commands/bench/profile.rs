@@ -1,10 +1,11 @@
 //! Measures where a model's time goes on the GPU: for each dispatch its operators, its work and its share of
 //! the device's peaks. Times are medians of several runs, and everything else is computed from them.
 
-use attache::{Interpreter, ProfiledDispatch};
+use attache::ProfiledDispatch;
 use serde::{Deserialize, Serialize};
 
 use super::Caller;
+use super::operators::CpuProfile;
 use crate::console::Console;
 use crate::device::{Device, DevicePeaks};
 use crate::failure::Failure;
@@ -83,26 +84,49 @@ pub(super) struct Profile {
     pub(super) dispatches: Vec<Dispatch>,
 }
 
-/// Profiles a model on a device whose interpreters time each dispatch. It is an error if the interpreter does
-/// not have `placed` partitions, the number without timing.
-pub(super) fn measure(device: &Device, interpreter: Interpreter, placed: usize) -> Result<Profile, Failure> {
-    let partitions = interpreter.placement().partitions;
-    if partitions == 0 {
-        return Err(Failure::unsupported("there is nothing to profile: no operator of the model runs on the GPU"));
+/// Where the time of a run goes, on the GPU and on the CPU; `None` where nothing runs.
+pub(super) struct Profiles {
+    pub(super) gpu: Option<Profile>,
+    pub(super) cpu: Option<CpuProfile>,
+}
+
+impl Profiles {
+    /// Profiles a model with a caller of an interpreter that times each dispatch and each operator. It is an error if
+    /// the interpreter does not have `placed` partitions, the number without timing.
+    pub(super) fn measure(device: &Device, mut caller: Caller, placed: usize) -> Result<Self, Failure> {
+        let placement = caller.interpreter.placement();
+        if placement.partitions != placed {
+            let log = placement.log.join("\n");
+            return Err(Failure::unsupported(format!("what the GPU takes cannot all be timed\n{log}")));
+        }
+        Stop { runs: WARM_UP, seconds: 0.0, most: MOST_SECONDS }.time(|| caller.end_to_end())?;
+        let mut runs = Vec::new();
+        Stop { runs: RUNS, seconds: 0.0, most: MOST_SECONDS }.time(|| {
+            caller.end_to_end()?;
+            runs.push(caller.interpreter.profile()?);
+            Ok(())
+        })?;
+        let gpu = (placed > 0).then(|| Ok::<_, Failure>(Profile::of(&runs, device.peaks()?))).transpose()?;
+        Ok(Self { gpu, cpu: CpuProfile::of(&runs) })
     }
-    if partitions != placed {
-        let log = interpreter.placement().log.join("\n");
-        return Err(Failure::unsupported(format!("what the GPU takes cannot all be timed\n{log}")));
+
+    /// Formats both profiles as text.
+    pub(super) fn text(&self, console: &Console) -> String {
+        let gpu = self.gpu.as_ref().map(|profile| profile.text(console));
+        let cpu = self.cpu.as_ref().map(|profile| profile.text(console));
+        let texts: Vec<String> = gpu.into_iter().chain(cpu).collect();
+        if texts.is_empty() {
+            "there is nothing to profile: the model has no operators".to_owned()
+        } else {
+            texts.join("\n")
+        }
     }
-    let mut caller = Caller::new(interpreter)?;
-    Stop { runs: WARM_UP, seconds: 0.0, most: MOST_SECONDS }.time(|| caller.end_to_end())?;
-    let mut runs = Vec::new();
-    Stop { runs: RUNS, seconds: 0.0, most: MOST_SECONDS }.time(|| {
-        caller.end_to_end()?;
-        runs.push(caller.interpreter.profile()?);
-        Ok(())
-    })?;
-    Ok(Profile::of(&runs, device.peaks()?))
+
+    /// Summarizes both profiles in one line.
+    pub(super) fn summary(&self) -> String {
+        let gpu = self.gpu.as_ref().map(Profile::summary);
+        gpu.into_iter().chain(self.cpu.as_ref().map(CpuProfile::summary)).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Profile {
@@ -204,14 +228,19 @@ impl Dispatch {
 
     /// Returns the names of the dispatch's operators, each once, joined by ` + `.
     pub(super) fn names(&self) -> String {
-        let mut names: Vec<&str> = Vec::new();
-        for operator in &self.operators {
-            if !names.contains(&operator.name.as_str()) {
-                names.push(&operator.name);
-            }
-        }
-        if names.is_empty() { "-".to_owned() } else { names.join(" + ") }
+        names(&self.operators)
     }
+}
+
+/// Returns the names of operators, each once, joined by ` + `.
+pub(super) fn names(operators: &[Operator]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for operator in operators {
+        if !names.contains(&operator.name.as_str()) {
+            names.push(&operator.name);
+        }
+    }
+    if names.is_empty() { "-".to_owned() } else { names.join(" + ") }
 }
 
 /// Returns a short list of operators: the index and name of the first three, and how many more.
@@ -234,12 +263,12 @@ fn wait(dispatches: &[ProfiledDispatch], index: usize) -> f64 {
     before.map_or(0.0, |before| (this.dispatch.begin_ns - before.dispatch.end_ns).max(0.0) / 1e3)
 }
 
-fn median(times: &[f64]) -> f64 {
+pub(super) fn median(times: &[f64]) -> f64 {
     Durations::of(times).map_or(0.0, |durations| durations.median)
 }
 
 /// Returns `part` in percent of `whole`; 0 if `whole` is 0.
-fn percent(part: f64, whole: f64) -> f64 {
+pub(super) fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
@@ -288,6 +317,7 @@ fn totals(dispatches: &[Dispatch], gpu_us: f64) -> Vec<Total> {
 pub(super) mod tests {
     use attache::DispatchProfile;
 
+    use super::super::operators::tests::cpu_profile;
     use super::*;
 
     /// Returns a dispatch that computes these operators from `begin_ns` to `end_ns`.
@@ -309,8 +339,14 @@ pub(super) mod tests {
                 profiled(&[(3, "CONV_2D")], 3000.0 + slower, 10000.0 + slower),
             ],
             barriers: Some(1),
+            ..Default::default()
         };
         Profile::of(&[run(0.0), run(-500.0), run(900.0)], PEAKS)
+    }
+
+    /// Returns [`profile`] with a profile of the CPU.
+    pub(crate) fn profiles() -> Profiles {
+        Profiles { gpu: Some(profile()), cpu: Some(cpu_profile()) }
     }
 
     const PEAKS: DevicePeaks =

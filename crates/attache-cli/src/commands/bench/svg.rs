@@ -1,9 +1,10 @@
-//! Draws a profile as an SVG picture: a bar for each dispatch, in order of execution, as long as the dispatch
-//! takes. The dark part of a bar is the time that the device would need at its peak rates.
+//! Draws a profile as an SVG picture: a bar for each dispatch and each operator on the CPU, in order of execution, as
+//! long as it takes. The dark part of a dispatch's bar is the time that the device would need at its peak rates.
 
 use std::fmt::Write;
 
-use super::profile::{Dispatch, Profile};
+use super::operators::Step;
+use super::profile::{Dispatch, Profiles};
 
 const WIDTH: f64 = 1200.0;
 /// Horizontal position at which the bars start, in pixels.
@@ -14,31 +15,60 @@ const ROW: f64 = 18.0;
 /// Vertical position of the first bar, in pixels.
 const TOP: f64 = 70.0;
 
+/// A bar of the picture.
+struct Bar {
+    label: String,
+    us: f64,
+    /// The part of the bar that is dark, from 0 to 1.
+    best: f64,
+    /// The text after the bar.
+    note: String,
+}
+
+impl From<&Dispatch> for Bar {
+    fn from(dispatch: &Dispatch) -> Self {
+        let Dispatch { kernel, us, time_percent, roofline_percent, .. } = dispatch;
+        let note =
+            format!("{us:.1} µs, {time_percent:.1} % of the time, {roofline_percent:.0} % of the roofline, {kernel}");
+        Self { label: dispatch.label(), us: *us, best: (roofline_percent / 100.0).min(1.0), note }
+    }
+}
+
+impl From<&Step> for Bar {
+    fn from(step: &Step) -> Self {
+        let note = format!("{:.1} µs, {:.1} % of the CPU's time, CPU", step.us, step.time_percent);
+        Self { label: step.label(), us: step.us, best: 0.0, note }
+    }
+}
+
 /// Returns the SVG picture of one run of the model named `model`.
-pub(super) fn svg(model: &str, profile: &Profile) -> String {
-    let longest = profile.dispatches.iter().map(|dispatch| dispatch.us).fold(0.0, f64::max);
-    let height = TOP + ROW * profile.dispatches.len() as f64 + 20.0;
+pub(super) fn svg(model: &str, profiles: &Profiles) -> String {
+    let dispatches = profiles.gpu.iter().flat_map(|profile| &profile.dispatches).map(Bar::from);
+    let steps = profiles.cpu.iter().flat_map(|profile| &profile.operators).map(Bar::from);
+    let bars: Vec<Bar> = dispatches.chain(steps).collect();
+    let longest = bars.iter().map(|bar| bar.us).fold(0.0, f64::max);
+    let height = TOP + ROW * bars.len() as f64 + 20.0;
+    let dark = if profiles.gpu.is_some() { "; dark: what it would take at best" } else { "" };
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\">
 <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>
 <text x=\"20\" y=\"28\" font-size=\"18\">{}</text>
-<text x=\"20\" y=\"50\" fill=\"#555\">{}; dark: what it would take at best</text>\n",
+<text x=\"20\" y=\"50\" fill=\"#555\">{}{dark}</text>\n",
         escaped(model),
-        escaped(&profile.summary())
+        escaped(&profiles.summary())
     );
-    for (index, dispatch) in profile.dispatches.iter().enumerate() {
-        text += &bar(index, dispatch, longest);
+    for (index, bar) in bars.iter().enumerate() {
+        text += &row(index, bar, longest);
     }
     text + "</svg>\n"
 }
 
-fn bar(index: usize, dispatch: &Dispatch, longest: f64) -> String {
+fn row(index: usize, bar: &Bar, longest: f64) -> String {
     let y = TOP + ROW * index as f64;
-    let width = if longest > 0.0 { LONGEST * dispatch.us / longest } else { 0.0 };
-    let best = width * (dispatch.roofline_percent / 100.0).min(1.0);
-    let (label, kernel) = (escaped(&dispatch.label()), escaped(&dispatch.kernel));
-    let mut text = format!("<g><title>{index}: {label}, {kernel}</title>");
+    let width = if longest > 0.0 { LONGEST * bar.us / longest } else { 0.0 };
+    let (label, note) = (escaped(&bar.label), escaped(&bar.note));
+    let mut text = format!("<g><title>{index}: {label}, {note}</title>");
     let mut rectangle = |width: f64, fill: &str| {
         let _ = write!(
             text,
@@ -48,17 +78,14 @@ fn bar(index: usize, dispatch: &Dispatch, longest: f64) -> String {
         );
     };
     rectangle(width, "#8ecae6");
-    rectangle(best, "#1d6fa5");
+    rectangle(width * bar.best, "#1d6fa5");
     let baseline = y + ROW - 5.0;
     let _ = writeln!(
         text,
         "<text x=\"{}\" y=\"{baseline:.1}\" text-anchor=\"end\">{label}</text>\
-         <text x=\"{:.1}\" y=\"{baseline:.1}\" fill=\"#555\">{:.1} µs, {:.1} % of the time, {:.0} % of the roofline, {kernel}</text></g>",
+         <text x=\"{:.1}\" y=\"{baseline:.1}\" fill=\"#555\">{note}</text></g>",
         LEFT - 8.0,
         LEFT + width + 6.0,
-        dispatch.us,
-        dispatch.time_percent,
-        dispatch.roofline_percent,
     );
     text
 }
@@ -85,7 +112,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::tests::profile;
+    use super::super::profile::tests::profiles;
     use super::*;
 
     #[test]
@@ -96,10 +123,10 @@ mod tests {
 
     #[test]
     fn every_dispatch_has_a_bar() {
-        let text = svg("a & b", &profile());
+        let text = svg("a & b", &profiles());
         assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
-        assert_eq!(text.matches("<g>").count(), 2);
-        assert_eq!(text.matches("</g>").count(), 2);
+        assert_eq!(text.matches("<g>").count(), 2 + 3);
+        assert_eq!(text.matches("</g>").count(), 2 + 3);
         assert!(text.contains("a &amp; b") && text.contains("1 &lt;&amp;&quot;&gt;"), "{text}");
         assert!(text.contains("width=\"560.00\""), "the longest bar: {text}");
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use attache::diff::{Array as Made, Case, Difference, FirstDivergence, Tolerance, Trace};
 use serde_json::{Value, json};
 
-use super::Delegates;
+use super::{Delegates, Hybrid};
 use crate::failure::Failure;
 use crate::io::files;
 use crate::io::golden::model_file;
@@ -38,7 +38,7 @@ impl Bisection {
         self.divergence.is_none()
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, hybrid: &Hybrid) -> String {
         let Some(FirstDivergence { operator, name, tensor, difference, .. }) = &self.divergence else {
             return "no operator diverges".to_owned();
         };
@@ -46,7 +46,8 @@ impl Bisection {
             format!("is off by {:.3e} ({:.3e} of the largest)", difference.largest, difference.relative())
         });
         let case = self.case.as_ref().map_or(String::new(), |folder| format!("; case in {}", folder.display()));
-        format!("the first to diverge is operator {operator} ({name}): tensor \"{tensor}\" {far}{case}")
+        let kind = if hybrid.contains(*operator) { ", with dynamic range quantization" } else { "" };
+        format!("the first to diverge is operator {operator} ({name}{kind}): tensor \"{tensor}\" {far}{case}")
     }
 
     pub(super) fn json(&self) -> Value {
