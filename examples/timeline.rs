@@ -30,7 +30,7 @@ fn svg(profile: &Profile) -> Result<String> {
     let end = profile.dispatches.iter().map(|it| it.dispatch.end_ns).fold(1.0, f64::max);
     let height = ROW * (profile.dispatches.len() + 1) as f64;
     let mut text = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\"", WIDTH + 400.0);
-    text += " font-family=\"sans-serif\" font-size=\"11\">\n";
+    text += " font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
     for (row, it) in profile.dispatches.iter().enumerate() {
         let (left, right) = (it.dispatch.begin_ns / end * WIDTH, it.dispatch.end_ns / end * WIDTH);
         let operators: Vec<&str> = it.operators.iter().map(|(_, name)| name.as_str()).collect();
