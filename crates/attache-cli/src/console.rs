@@ -298,7 +298,7 @@ mod tests {
         let table = console.table(&["name", "ms", ""], &rows);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[1].contains('…') && lines[1].ends_with("  1.5  a reason of any"), "{table}");
-        assert_eq!((lines[1].split("  ").next().unwrap().chars().count(), lines.len()), (LEAST_NAME, 3));
+        assert!(lines.len() == 3 && lines.iter().all(|line| line.chars().count() <= 40), "{table}");
         assert_eq!(lines[2].trim(), "length");
         let wide = Console { width: None, ..console };
         assert!(wide.table(&["name", "ms", ""], &rows).contains(&name));

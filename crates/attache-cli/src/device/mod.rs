@@ -296,16 +296,16 @@ impl Device {
         self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
     }
 
-    /// Returns a text that says which operator of the model runs where, and why.
-    pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
-        Ok(stages::partition(model, 0, &self.delegates(), &self.limits)?)
+    /// Returns a text that says which operator of the subgraph runs where, and why.
+    pub(crate) fn partition(&self, entry: &Entry<'_>) -> Result<String, Failure> {
+        Ok(stages::partition(entry.model, entry.index, &entry.shapes, &self.delegates(), &self.limits)?)
     }
 
-    /// Returns the text of a stage of the model's preparation that only the GPU has. Without a GPU this is an
+    /// Returns the text of a stage of the subgraph's preparation that only the GPU has. Without a GPU this is an
     /// error.
-    pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
+    pub(crate) fn stage(&self, entry: &Entry<'_>, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
-            Some(gpu) => gpu::stage(gpu, model, stage, &self.limits),
+            Some(gpu) => gpu::stage(gpu, entry, stage, &self.limits),
             None => {
                 Err(Failure::unsupported("this stage is the GPU's; --delegate gpu takes a software adapter as well"))
             }
@@ -319,7 +319,7 @@ pub(crate) fn shapes_are_known(entry: &Entry<'_>) -> bool {
         let made = graph.nodes.iter().flat_map(|node| &node.outputs);
         made.chain(&graph.outputs).all(|id| graph.fact(*id).shape.is_some())
     };
-    stages::graph(entry.model, entry.index).is_ok_and(|(graph, _)| is_known(&graph))
+    stages::graph(entry.model, entry.index, &[]).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
 /// Builds the interpreter of the subgraph, with its shapes.
@@ -332,7 +332,7 @@ fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpret
     }
     // A model that is valid with its own shapes is not bad because it rejects others.
     let blame = |error: Error| match error.kind() {
-        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index).is_ok() => {
+        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index, &[]).is_ok() => {
             Failure::usage(format!("the model does not take these input shapes: {error}"))
         }
         _ => error.into(),
