@@ -16,9 +16,8 @@ use crate::{Delegate, Error, Limits};
 /// New shapes of inputs, as pairs of the index of the input and its shape.
 type Shapes = [(usize, Vec<usize>)];
 
-/// Imports a subgraph, with other shapes for some inputs (pairs of the input's index and its shape), and returns its
-/// graph, before any
-/// graph pass, as text.
+/// Imports a subgraph, with other shapes for some inputs (pairs of the input's index and its shape), and
+/// returns its graph, before any graph pass, as text.
 ///
 /// # Errors
 ///

@@ -57,7 +57,11 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     match GpuDelegate::new(options) {
         Ok(delegate) => Ok(Some(Gpu { adapter: describe(delegate.adapter()), delegate: Arc::new(delegate) })),
         Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let failure = Failure::from(error);
+            let message = format!("{}; `attache devices` lists all adapters", failure.message);
+            Err(if wish.adapter.is_some() { Failure { message, ..failure } } else { failure })
+        }
     }
 }
 

@@ -240,8 +240,8 @@ impl Device {
         build(self.builder(entry.model), entry)
     }
 
-    /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If all
-    /// shapes are known beforehand, the model is only prepared and does not run.
+    /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If
+    /// all shapes are known beforehand, the model is only prepared and does not run.
     pub(crate) fn cpu_error(
         &self,
         entry: &Entry<'_>,
@@ -263,8 +263,8 @@ impl Device {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
-    /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator on the
-    /// CPU.
+    /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator
+    /// on the CPU.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = self.gpu.as_ref().map(gpu::profiled).transpose()?;
         Ok(Self { gpu, is_profiled: true, ..self.clone() })
@@ -301,8 +301,8 @@ impl Device {
         Ok(stages::partition(entry.model, entry.index, &entry.shapes, &self.delegates(), &self.limits)?)
     }
 
-    /// Returns the text of a stage of the subgraph's preparation that only the GPU has. Without a GPU this is an
-    /// error.
+    /// Returns the text of a stage of the subgraph's preparation that only the GPU has. Without a GPU this is
+    /// an error.
     pub(crate) fn stage(&self, entry: &Entry<'_>, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
             Some(gpu) => gpu::stage(gpu, entry, stage, &self.limits),
@@ -333,7 +333,8 @@ fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpret
     // A model that is valid with its own shapes is not bad because it rejects others.
     let blame = |error: Error| match error.kind() {
         ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index, &[]).is_ok() => {
-            Failure::usage(format!("the model does not take these input shapes: {error}"))
+            let shapes = entry.own_shapes();
+            Failure::usage(format!("the model does not take these input shapes: {error}; its own are {shapes}"))
         }
         _ => error.into(),
     };

@@ -1,4 +1,5 @@
-//! Tests what the commands have in common: signatures, short options, completions, and what goes to standard error.
+//! Tests what the commands have in common: signatures, short options, completions, and what goes to standard
+//! error.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
