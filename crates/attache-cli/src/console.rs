@@ -146,9 +146,10 @@ impl Console {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Formats a table with a heading, columns two spaces apart, and numeric columns right-aligned. On a terminal the
-    /// table fits its width: texts are shortened in the middle, those in the last column continue on further lines, and
-    /// columns for which there is still no room follow in a second table with the same first column.
+    /// Formats a table with a heading, columns two spaces apart, and numeric columns right-aligned. On a
+    /// terminal the table fits its width: texts are shortened in the middle, those in the last column
+    /// continue on further lines, and columns for which there is still no room follow in a second table with
+    /// the same first column.
     pub(crate) fn table(&self, heading: &[&str], rows: &[Vec<String>]) -> String {
         let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let column =
@@ -196,8 +197,8 @@ fn block<'a>(first: &'a [Column], rest: &'a [Column]) -> Vec<&'a Column> {
     first.iter().chain(rest).collect()
 }
 
-/// Returns the widths of columns that fit into `room` characters together: text columns are narrowed, the widest
-/// first. `None` if they cannot be narrow enough.
+/// Returns the widths of columns that fit into `room` characters together: text columns are narrowed, the
+/// widest first. `None` if they cannot be narrow enough.
 fn widths(columns: &[&Column], room: usize) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = columns.iter().map(|column| column.width).collect();
     let room = room.saturating_sub(2 * columns.len().saturating_sub(1));
@@ -298,7 +299,7 @@ mod tests {
         let table = console.table(&["name", "ms", ""], &rows);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[1].contains('…') && lines[1].ends_with("  1.5  a reason of any"), "{table}");
-        assert_eq!((lines[1].split("  ").next().unwrap().chars().count(), lines.len()), (LEAST_NAME, 3));
+        assert!(lines.len() == 3 && lines.iter().all(|line| line.chars().count() <= 40), "{table}");
         assert_eq!(lines[2].trim(), "length");
         let wide = Console { width: None, ..console };
         assert!(wide.table(&["name", "ms", ""], &rows).contains(&name));

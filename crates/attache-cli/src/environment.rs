@@ -13,7 +13,8 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Installs the logger, which writes messages of this level, and whatever `RUST_LOG` selects, to standard error.
+/// Installs the logger, which writes messages of this level, and whatever `RUST_LOG` selects, to standard
+/// error.
 pub(crate) fn log(level: LevelFilter) {
     let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();

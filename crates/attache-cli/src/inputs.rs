@@ -119,7 +119,8 @@ impl InputArguments {
         Ok(given)
     }
 
-    /// Writes all inputs: those for which files are given, and the others with random numbers. Returns the sources.
+    /// Writes all inputs: those for which files are given, and the others with random numbers. Returns the
+    /// sources.
     pub(crate) fn fill_all(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
         let given = self.fill(setting, to)?;
         let mut random = Random::new(self.seed());
@@ -139,8 +140,8 @@ impl InputArguments {
         Ok(())
     }
 
-    /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements. Also returns
-    /// the picture.
+    /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements.
+    /// Also returns the picture.
     fn array(
         &self,
         setting: Setting<'_>,

@@ -1,5 +1,5 @@
-//! Timing of a run: [`Profile`] for the caller, with the dispatches of delegates and the operators on the CPU, and
-//! [`KernelProfile`] from a delegate.
+//! Timing of a run: [`Profile`] for the caller, with the dispatches of delegates and the operators on the
+//! CPU, and [`KernelProfile`] from a delegate.
 
 use attache_graph::{Graph, NodeId};
 use attache_model::Subgraph;
@@ -71,8 +71,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Merges the profiles of a subgraph's partitions, which are in the order in which they run, and the milliseconds
-    /// of nodes on the CPU.
+    /// Merges the profiles of a subgraph's partitions, which are in the order in which they run, and the
+    /// milliseconds of nodes on the CPU.
     pub(crate) fn of(
         subgraph: &Subgraph,
         graph: &Graph,

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use attache_base::Shape;
 use attache_graph::Graph;
 use attache_model::Model;
 use attache_ops::OpResolver;
@@ -12,15 +13,18 @@ use attache_ops::OpResolver;
 use crate::runtime::{Key, Options, Plans, PrepareMode, Prepared, import as import_graph};
 use crate::{Delegate, Error, Limits};
 
-/// Imports a subgraph and returns its graph, before any graph pass, as text.
+/// New shapes of inputs, as pairs of the index of the input and its shape.
+type Shapes = [(usize, Vec<usize>)];
+
+/// Imports a subgraph, with other shapes for some inputs (pairs of the input's index and its shape), and
+/// returns its graph, before any graph pass, as text.
 ///
 /// # Errors
 ///
-/// Of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the subgraph does not exist, of kind
+/// Of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the subgraph or an input does not exist, of kind
 /// [`ErrorKind::Model`](crate::ErrorKind::Model) if it is invalid.
-pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
-    check(model, subgraph)?;
-    Ok(import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?.to_string())
+pub fn import(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<String, Error> {
+    Ok(imported(model, subgraph, shapes)?.to_string())
 }
 
 /// Imports a subgraph, runs the graph passes, and returns their log and the resulting graph as text.
@@ -28,9 +32,8 @@ pub fn import(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// # Errors
 ///
 /// As [`import`].
-pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
-    check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?;
+pub fn passes(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<String, Error> {
+    let mut graph = imported(model, subgraph, shapes)?;
     let log = attache_passes::run(&mut graph);
     Ok(format!("{log}\n{graph}"))
 }
@@ -43,9 +46,8 @@ pub fn passes(model: &Model, subgraph: usize) -> Result<String, Error> {
 /// # Errors
 ///
 /// As [`import`].
-pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, String>), Error> {
-    check(model, subgraph)?;
-    let mut graph = import_graph(model, subgraph, &[], prepare_mode(subgraph), &OpResolver::new())?;
+pub fn graph(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<(Graph, BTreeMap<usize, String>), Error> {
+    let mut graph = imported(model, subgraph, shapes)?;
     let removed = attache_passes::run(&mut graph).removed;
     let fates =
         removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
@@ -63,22 +65,24 @@ pub fn graph(model: &Model, subgraph: usize) -> Result<(Graph, BTreeMap<usize, S
 pub fn partition(
     model: &Model,
     subgraph: usize,
+    shapes: &Shapes,
     delegates: &[Arc<dyn Delegate>],
     limits: &Limits,
 ) -> Result<String, Error> {
-    Ok(prepared(model, subgraph, delegates, limits)?.placement.to_string())
+    Ok(prepared(model, subgraph, shapes, delegates, limits)?.placement.to_string())
 }
 
 /// Prepares a subgraph for one CPU thread, including the partitions of all delegates.
 pub(crate) fn prepared(
     model: &Model,
     subgraph: usize,
+    shapes: &Shapes,
     delegates: &[Arc<dyn Delegate>],
     limits: &Limits,
 ) -> Result<Arc<Prepared>, Error> {
-    check(model, subgraph)?;
+    let shapes = check(model, subgraph, shapes)?;
     let options = Options { delegates: delegates.into(), ..Options::new(1, limits) };
-    let key = Key { subgraph, shapes: Vec::new(), mode: prepare_mode(subgraph), is_called: false };
+    let key = Key { subgraph, shapes, mode: prepare_mode(subgraph), is_called: false };
     Plans::new(model, &options).prepared(&key)
 }
 
@@ -88,7 +92,22 @@ fn prepare_mode(subgraph: usize) -> PrepareMode {
     if subgraph == 0 { PrepareMode::First } else { PrepareMode::Later }
 }
 
-fn check(model: &Model, subgraph: usize) -> Result<(), Error> {
+fn imported(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<Graph, Error> {
+    let shapes = check(model, subgraph, shapes)?;
+    import_graph(model, subgraph, &shapes, prepare_mode(subgraph), &OpResolver::new())
+}
+
+/// Returns the new shape of each input; `None` for inputs that keep theirs.
+fn check(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<Vec<Option<Shape>>, Error> {
     let count = model.subgraphs().len();
-    if subgraph < count { Ok(()) } else { Err(Error::usage(format!("there is no subgraph {subgraph} of {count}"))) }
+    let graph = model.subgraphs().get(subgraph);
+    let graph = graph.ok_or_else(|| Error::usage(format!("there is no subgraph {subgraph} of {count}")))?;
+    let mut wanted = vec![None; graph.inputs.len()];
+    for (input, shape) in shapes {
+        let count = wanted.len();
+        let slot = wanted.get_mut(*input);
+        *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
+            Some(Shape::from(shape.as_slice()));
+    }
+    Ok(wanted)
 }

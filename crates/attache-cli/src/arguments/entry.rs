@@ -90,8 +90,15 @@ impl<'a> Entry<'a> {
         Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {names}"))
     }
 
-    /// Returns the `--shape` options that give inputs these shapes, quoted for a shell: by name if all names are
-    /// unambiguous, else by order.
+    /// Returns the values of `--shape` options for the inputs that have other shapes, with their shapes in the
+    /// file.
+    pub(crate) fn own_shapes(&self) -> String {
+        let own = |(input, _): &(usize, Vec<usize>)| (*input, self.tensor(*input).shape.to_vec());
+        self.options(&self.shapes.iter().map(own).collect()).replace("--shape ", "")
+    }
+
+    /// Returns the `--shape` options that give inputs these shapes, quoted for a shell: by name if all names
+    /// are unambiguous, else by order.
     pub(crate) fn options(&self, shapes: &Shapes) -> String {
         let name = |input: usize| self.tensor(input).name.as_str();
         let is_clear = |input: usize| {

@@ -96,13 +96,13 @@ pub(crate) struct DeviceArguments {
     #[arg(long, default_value = "f32")]
     pub(crate) precision: PrecisionName,
     /// Store f16 in pairs, as on a GPU whose shaders have no such type, even if this one's do
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub(crate) no_shader_f16: bool,
     /// Use the kernels for hardware on a software device too
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub(crate) as_hardware: bool,
     /// Emulate cooperative matrices with loops on a GPU that has none, to test the kernels that use them
-    #[arg(long, conflicts_with = "no_shader_f16")]
+    #[arg(long, hide = true, conflicts_with = "no_shader_f16")]
     pub(crate) emulate_matrices: bool,
     /// How the GPU computes on quantized tensors
     #[arg(long, default_value = "view")]

@@ -108,6 +108,8 @@ impl Command for Bench {
 
 impl Bench {
     fn measure(&self, console: &Console, model: &Path) -> Result<Report, Failure> {
+        let destinations = [&self.out, &self.chrome_trace, &self.svg];
+        destinations.into_iter().flatten().try_for_each(|path| files::check_destination(path))?;
         let source = Source::find(model)?;
         let name = source.name.clone();
         let bytes = source.read()?;

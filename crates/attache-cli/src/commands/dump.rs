@@ -1,12 +1,13 @@
 //! `attache dump`: prints a stage of a model's preparation as text. For a model with several subgraphs the
-//! first is shown, which is the one that runs.
+//! one that runs is shown: the first, or that of `--signature`.
 
-use attache::{Model, stages};
+use attache::stages;
 use clap::Args;
 use serde_json::json;
 
 use super::Command;
-use crate::arguments::{DeviceArguments, ModelArgument, Stage};
+use crate::arguments::entry::Entry;
+use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, Stage};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -19,6 +20,8 @@ pub(super) struct Dump {
     #[command(flatten)]
     model: ModelArgument,
     #[command(flatten)]
+    entry: EntryArguments,
+    #[command(flatten)]
     device: DeviceArguments,
 }
 
@@ -30,20 +33,20 @@ impl Command for Dump {
         }
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
-        let text = self.text(&model)?;
+        let text = self.text(&Entry::new(&model, &self.entry)?)?;
         let json = json!({ "model": source.name, "stage": self.stage.word(), "text": text });
         Ok(Report::new(text, json))
     }
 }
 
 impl Dump {
-    fn text(&self, model: &Model) -> Result<String, Failure> {
+    fn text(&self, entry: &Entry<'_>) -> Result<String, Failure> {
         match self.stage {
-            Stage::Graph => Ok(stages::import(model, 0)?),
-            Stage::Passes => Ok(stages::passes(model, 0)?),
-            Stage::Partition => Device::open(&self.device)?.partition(model),
+            Stage::Graph => Ok(stages::import(entry.model, entry.index, &entry.shapes)?),
+            Stage::Passes => Ok(stages::passes(entry.model, entry.index, &entry.shapes)?),
+            Stage::Partition => Device::open(&self.device)?.partition(entry),
             Stage::Program | Stage::Kernels | Stage::Wgsl | Stage::Plan => {
-                Device::open(&self.device)?.stage(model, self.stage)
+                Device::open(&self.device)?.stage(entry, self.stage)
             }
         }
     }

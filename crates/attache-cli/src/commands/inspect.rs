@@ -5,7 +5,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Command;
-use crate::arguments::{ModelArgument, QuantizedName};
+use crate::arguments::entry::Entry;
+use crate::arguments::{EntryArguments, ModelArgument, QuantizedName};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
 use crate::inspect::advice::advice;
@@ -17,6 +18,8 @@ use crate::io::source::Source;
 pub(super) struct Inspect {
     #[command(flatten)]
     model: ModelArgument,
+    #[command(flatten)]
+    entry: EntryArguments,
     /// How the GPU would compute on quantized tensors
     #[arg(long, default_value = "view")]
     quantized: QuantizedName,
@@ -26,10 +29,11 @@ impl Command for Inspect {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
-        let survey = survey(&model, self.quantized)?;
+        let entry = Entry::new(&model, &self.entry)?;
+        let survey = survey(&entry, self.quantized)?;
         let text = text(console, &source.name, &model, &survey);
         let advice = advice(&survey.graph, str::to_owned);
-        Ok(Report::new(text, answer(&source.name, &model, &survey, &advice)))
+        Ok(Report::new(text, answer(&source.name, &entry, &survey, &advice)))
     }
 }
 
@@ -47,7 +51,8 @@ fn tensor(subgraph: &Subgraph, index: usize) -> Value {
     })
 }
 
-fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Value {
+fn answer(name: &str, entry: &Entry<'_>, survey: &Survey, advice: &[String]) -> Value {
+    let model = entry.model;
     let subgraph = |subgraph: &Subgraph| {
         let tensors = |indices: &[usize]| indices.iter().map(|index| tensor(subgraph, *index)).collect::<Vec<_>>();
         json!({
@@ -65,7 +70,7 @@ fn answer(name: &str, model: &Model, survey: &Survey, advice: &[String]) -> Valu
     };
     let node = |answer: &Answer| {
         let Answer { index, operator, version, delegated, reason, .. } = answer;
-        let main = &model.subgraphs()[0];
+        let main = entry.subgraph();
         let kind = kind::of_operator(main, &main.operators[*index]);
         let (operations, bytes, intensity) = numbers(answer.cost);
         json!({

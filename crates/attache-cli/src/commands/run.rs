@@ -40,8 +40,9 @@ pub(super) struct Run {
     out: Option<PathBuf>,
     /// File (PNG, JPEG) for the input picture with what the outputs mean drawn on it
     ///
-    /// Draws boxes with labels, classes of pixels and masks in colours, key points of bodies and faces, or the top
-    /// classes as text, depending on the outputs. If the model makes a picture, it is written as it is.
+    /// Draws boxes with labels, classes of pixels and masks in colours, key points of bodies and faces, or
+    /// the top classes as text, depending on the outputs. If the model makes a picture, it is written as it
+    /// is.
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
     /// Names of the classes, one per line; by default those in the model. There must be one for each class; a first
@@ -136,8 +137,8 @@ impl Run {
         Question { labels, top: self.top, threshold: self.threshold, draw: self.draw.is_some() }
     }
 
-    /// Writes each output to a file `out_K.npy` in the folder of `--out`, and the drawing. Returns the paths of the
-    /// outputs. If a file cannot be made, none is written.
+    /// Writes each output to a file `out_K.npy` in the folder of `--out`, and the drawing. Returns the paths
+    /// of the outputs. If a file cannot be made, none is written.
     fn write(&self, outputs: &[Output], meaning: &Meaning, picture: Option<&Picture>) -> Result<Vec<PathBuf>, Failure> {
         let mut all = Vec::new();
         for (folder, (index, output)) in

@@ -7,11 +7,12 @@ use attache::gpu::{
     self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission, VariantChoice,
 };
 use attache::graph::{Graph, NodeId};
-use attache::{ErrorKind, Limits, Model};
+use attache::{ErrorKind, Limits};
 use serde_json::json;
 
 use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::Stage;
+use crate::arguments::entry::Entry;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
 use crate::failure::Failure;
 
@@ -56,7 +57,11 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     match GpuDelegate::new(options) {
         Ok(delegate) => Ok(Some(Gpu { adapter: describe(delegate.adapter()), delegate: Arc::new(delegate) })),
         Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            let failure = Failure::from(error);
+            let message = format!("{}; `attache devices` lists all adapters", failure.message);
+            Err(if wish.adapter.is_some() { Failure { message, ..failure } } else { failure })
+        }
     }
 }
 
@@ -123,8 +128,8 @@ pub(super) fn peaks(gpu: &Gpu) -> Result<DevicePeaks, Failure> {
     Ok(DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }
 
-/// Returns the text of a GPU stage of the preparation of a model's first subgraph.
-pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> Result<String, Failure> {
+/// Returns the text of a GPU stage of the preparation of a subgraph.
+pub(super) fn stage(gpu: &Gpu, entry: &Entry<'_>, stage: Stage, limits: &Limits) -> Result<String, Failure> {
     let stage = match stage {
         Stage::Program => GpuStage::Program,
         Stage::Kernels => GpuStage::Kernels,
@@ -132,7 +137,7 @@ pub(super) fn stage(gpu: &Gpu, model: &Model, stage: Stage, limits: &Limits) -> 
         Stage::Plan => GpuStage::Plan,
         Stage::Graph | Stage::Passes | Stage::Partition => return Err(Failure::usage("this stage is not the GPU's")),
     };
-    Ok(gpu::stage(model, 0, &gpu.delegate, stage, limits)?)
+    Ok(gpu::stage(entry.model, entry.index, &entry.shapes, &gpu.delegate, stage, limits)?)
 }
 
 /// Determines whether the GPU delegate would run a node, without a device.

@@ -240,8 +240,8 @@ impl Device {
         build(self.builder(entry.model), entry)
     }
 
-    /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If all
-    /// shapes are known beforehand, the model is only prepared and does not run.
+    /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If
+    /// all shapes are known beforehand, the model is only prepared and does not run.
     pub(crate) fn cpu_error(
         &self,
         entry: &Entry<'_>,
@@ -263,8 +263,8 @@ impl Device {
         Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
     }
 
-    /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator on the
-    /// CPU.
+    /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator
+    /// on the CPU.
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = self.gpu.as_ref().map(gpu::profiled).transpose()?;
         Ok(Self { gpu, is_profiled: true, ..self.clone() })
@@ -296,16 +296,16 @@ impl Device {
         self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
     }
 
-    /// Returns a text that says which operator of the model runs where, and why.
-    pub(crate) fn partition(&self, model: &Model) -> Result<String, Failure> {
-        Ok(stages::partition(model, 0, &self.delegates(), &self.limits)?)
+    /// Returns a text that says which operator of the subgraph runs where, and why.
+    pub(crate) fn partition(&self, entry: &Entry<'_>) -> Result<String, Failure> {
+        Ok(stages::partition(entry.model, entry.index, &entry.shapes, &self.delegates(), &self.limits)?)
     }
 
-    /// Returns the text of a stage of the model's preparation that only the GPU has. Without a GPU this is an
-    /// error.
-    pub(crate) fn stage(&self, model: &Model, stage: Stage) -> Result<String, Failure> {
+    /// Returns the text of a stage of the subgraph's preparation that only the GPU has. Without a GPU this is
+    /// an error.
+    pub(crate) fn stage(&self, entry: &Entry<'_>, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
-            Some(gpu) => gpu::stage(gpu, model, stage, &self.limits),
+            Some(gpu) => gpu::stage(gpu, entry, stage, &self.limits),
             None => {
                 Err(Failure::unsupported("this stage is the GPU's; --delegate gpu takes a software adapter as well"))
             }
@@ -319,7 +319,7 @@ pub(crate) fn shapes_are_known(entry: &Entry<'_>) -> bool {
         let made = graph.nodes.iter().flat_map(|node| &node.outputs);
         made.chain(&graph.outputs).all(|id| graph.fact(*id).shape.is_some())
     };
-    stages::graph(entry.model, entry.index).is_ok_and(|(graph, _)| is_known(&graph))
+    stages::graph(entry.model, entry.index, &[]).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
 /// Builds the interpreter of the subgraph, with its shapes.
@@ -332,8 +332,9 @@ fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpret
     }
     // A model that is valid with its own shapes is not bad because it rejects others.
     let blame = |error: Error| match error.kind() {
-        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index).is_ok() => {
-            Failure::usage(format!("the model does not take these input shapes: {error}"))
+        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index, &[]).is_ok() => {
+            let shapes = entry.own_shapes();
+            Failure::usage(format!("the model does not take these input shapes: {error}; its own are {shapes}"))
         }
         _ => error.into(),
     };

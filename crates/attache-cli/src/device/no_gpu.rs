@@ -1,11 +1,12 @@
 //! Replaces `gpu.rs` in builds without the feature `gpu`: the same functions, which find no GPU.
 
 use attache::graph::{Graph, NodeId, Unsupported};
-use attache::{Claim, DelegateError, Limits, Model, NodeContext, Partition, PreparedPartition};
+use attache::{Claim, DelegateError, Limits, NodeContext, Partition, PreparedPartition};
 
 use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::QuantizedName;
 use crate::arguments::Stage;
+use crate::arguments::entry::Entry;
 use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";
@@ -60,7 +61,7 @@ impl Gpu {
 }
 
 /// Returns an error, because there is no GPU stage.
-pub(super) fn stage(_: &Gpu, _: &Model, _: Stage, _: &Limits) -> Result<String, Failure> {
+pub(super) fn stage(_: &Gpu, _: &Entry<'_>, _: Stage, _: &Limits) -> Result<String, Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 

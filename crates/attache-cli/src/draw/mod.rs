@@ -1,7 +1,7 @@
 //! [`Canvas`], a picture to draw on: boxes, lines, points, coloured areas and text.
 //!
-//! Positions are fractions of the picture's height and width, from the top left corner. Whatever lies beyond the
-//! picture is cut off.
+//! Positions are fractions of the picture's height and width, from the top left corner. Whatever lies beyond
+//! the picture is cut off.
 
 mod font;
 
@@ -80,7 +80,8 @@ impl Canvas {
         [y * self.height() as f64, x * self.width() as f64]
     }
 
-    /// Mixes the colour into the pixels of a rectangle, given by its first row and column and its height and width.
+    /// Mixes the colour into the pixels of a rectangle, given by its first row and column and its height and
+    /// width.
     fn fill(&mut self, [top, left]: [f64; 2], [height, width]: [usize; 2], color: Color, opacity: f32) {
         let clip = |from: f64, size: usize, most: usize| {
             let from = from.clamp(-1e9, 1e9) as i64;
@@ -143,7 +144,8 @@ impl Canvas {
         }
     }
 
-    /// Mixes colours into the whole picture: `paint` returns the colour of a position and its opacity, from 0 to 1.
+    /// Mixes colours into the whole picture: `paint` returns the colour of a position and its opacity, from 0
+    /// to 1.
     pub(crate) fn lay(&mut self, paint: impl Fn([f64; 2]) -> Option<(Color, f32)>) {
         for y in 0..self.height() {
             for x in 0..self.width() {
@@ -166,8 +168,8 @@ impl Canvas {
         self.text(corner, text, contrast(background));
     }
 
-    /// Writes lines on a dark panel in the top left corner. Lines for which there is no room are replaced by their
-    /// number.
+    /// Writes lines on a dark panel in the top left corner. Lines for which there is no room are replaced by
+    /// their number.
     pub(crate) fn panel(&mut self, lines: &[PanelLine]) {
         let [height, _] = self.extent("");
         let most = (self.height() / height).max(1);

@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 
 use attache::graph::{Graph, Node, NodeId};
+use attache::model::Subgraph;
 use attache::{Cost, Model, stages};
 
 use crate::arguments::QuantizedName;
+use crate::arguments::entry::Entry;
 use crate::device::Claims;
 use crate::failure::Failure;
 
@@ -38,29 +40,33 @@ pub(crate) struct Gap {
 /// The result of inspecting a model.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The graph of the first subgraph after the graph passes, as delegates see it.
+    /// The graph of the chosen subgraph after the graph passes, as delegates see it.
     pub(crate) graph: Graph,
-    /// All operators of the first subgraph, each with whether the GPU would run it.
+    /// All operators of the chosen subgraph, each with whether the GPU would run it.
     pub(crate) answers: Vec<Answer>,
     /// All unimplemented operators of any subgraph.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Finds the operators of the model that are not implemented, and the operators of the first subgraph that
+/// Finds the operators of the model that are not implemented, and the operators of the chosen subgraph that
 /// the GPU would run. `quantized` is how the GPU would compute on quantized tensors.
-pub(crate) fn survey(model: &Model, quantized: QuantizedName) -> Result<Survey, Failure> {
-    let (graph, fates) = stages::graph(model, 0)?;
-    let mut gaps = found_gaps(model, 0, &graph);
-    for subgraph in 1..model.subgraphs().len() {
-        gaps.extend(found_gaps(model, subgraph, &stages::graph(model, subgraph)?.0));
+pub(crate) fn survey(entry: &Entry<'_>, quantized: QuantizedName) -> Result<Survey, Failure> {
+    let model = entry.model;
+    let (graph, fates) = stages::graph(model, entry.index, &entry.shapes)?;
+    let mut gaps = Vec::new();
+    for subgraph in 0..model.subgraphs().len() {
+        match subgraph == entry.index {
+            true => gaps.extend(found_gaps(model, subgraph, &graph)),
+            false => gaps.extend(found_gaps(model, subgraph, &stages::graph(model, subgraph, &[])?.0)),
+        }
     }
-    let answers = answers(model, &graph, &fates, &Claims::new(quantized));
+    let answers = answers(entry.subgraph(), &graph, &fates, &Claims::new(quantized));
     Ok(Survey { graph, answers, gaps })
 }
 
-/// Determines for each operator of the first subgraph whether the GPU would run it. `fates` has the operators
+/// Determines for each operator of the subgraph whether the GPU would run it. `fates` has the operators
 /// that the graph passes removed, with what became of them.
-fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
+fn answers(subgraph: &Subgraph, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
     let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
         .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))
         .collect();
@@ -71,7 +77,7 @@ fn answers(model: &Model, graph: &Graph, fates: &BTreeMap<usize, String>, claims
         }
         None => (true, fates.get(&index).cloned()),
     };
-    let operators = model.subgraphs()[0].operators.iter().enumerate();
+    let operators = subgraph.operators.iter().enumerate();
     operators
         .map(|(index, operator)| {
             let (delegated, reason) = judge(index);
@@ -105,7 +111,9 @@ mod tests {
         let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, []));
         builder.operator(main, OperatorBuilder::custom("NoSuchOperator", [], [x], [y]));
         builder.inputs(main, &[x]).outputs(main, &[y]);
-        let survey = survey(&Model::from_bytes(builder.finish()).unwrap(), QuantizedName::View).unwrap();
+        let survey =
+            survey(&Entry::first(&Model::from_bytes(builder.finish()).unwrap(), Vec::new()), QuantizedName::View)
+                .unwrap();
         assert_eq!(survey.gaps.iter().map(|gap| gap.operator.as_str()).collect::<Vec<_>>(), ["NoSuchOperator"]);
         assert_eq!((survey.answers.len(), survey.answers[0].delegated), (1, false));
     }

@@ -61,8 +61,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_all(&[(path, bytes)])
 }
 
-/// Writes several files, replacing existing ones. The bytes are first written to temporary files beside them. If that
-/// fails for one, none of the files is created or changed.
+/// Writes several files, replacing existing ones. The bytes are first written to temporary files beside them.
+/// If that fails for one, none of the files is created or changed.
 pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
     let mut ready = Vec::with_capacity(files.len());
     for (path, bytes) in files {

@@ -75,8 +75,11 @@ impl Picture {
         let wrong = |reason: String| Failure::usage(reason);
         let reader = image::ImageReader::new(Cursor::new(bytes));
         let reader = reader.with_guessed_format().map_err(|error| wrong(error.to_string()))?;
-        let picture =
-            reader.decode().map_err(|error| wrong(format!("{error} (inputs are .npy, PNG or JPEG files)")))?;
+        let is_known = reader.format().is_some();
+        let picture = reader.decode().map_err(|error| match is_known {
+            true => wrong(format!("the picture can't be read: {error}; save it anew as PNG or JPEG")),
+            false => wrong("this is neither a picture nor a .npy file; give a .npy, PNG or JPEG file".to_owned()),
+        })?;
         let picture = picture.to_rgb8();
         let (width, height) = (picture.width() as usize, picture.height() as usize);
         if width == 0 || height == 0 {

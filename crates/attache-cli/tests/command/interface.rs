@@ -1,4 +1,5 @@
-//! Tests what the commands have in common: signatures, short options, completions, and what goes to standard error.
+//! Tests what the commands have in common: signatures, short options, completions, and what goes to standard
+//! error.
 
 use attache::model::schema::BuiltinOperator;
 use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
@@ -43,6 +44,21 @@ fn a_signature_is_run() {
     let relu = scratch.write("relu.tflite", &relu());
     let answer = attache(&["run", &relu, "-d", "cpu", "--signature", "x"]);
     assert!(answer.status == 2 && answer.stderr.contains("leave out --signature"), "{}", answer.stderr);
+}
+
+#[test]
+fn shapes_and_signatures_are_for_what_looks_at_a_model_too() {
+    let scratch = Scratch::new();
+    let model = scratch.write("m.tflite", &signatures());
+    let with = |more: &[&str]| attache(&[more, &["--signature", "negate", "--shape", "x=5"]].concat());
+    let object = with(&["inspect", &model, "--json"]).object();
+    assert_eq!((&object["nodes"][0]["operator"], object["nodes"][0]["bytes"].as_u64()), (&"NEG".into(), Some(40)));
+    for stage in ["graph", "passes", "partition"] {
+        let answer = with(&["dump", stage, &model, "-d", "cpu"]);
+        assert!(answer.status == 0 && answer.stdout.contains("NEG"), "{stage}: {}{}", answer.stdout, answer.stderr);
+    }
+    assert!(with(&["dump", "graph", &model]).stdout.contains("[5]"));
+    assert_eq!(attache(&["inspect", &model, "--shape", "z=5"]).status, 2);
 }
 
 #[test]

@@ -106,6 +106,34 @@ fn pictures_are_classified_and_segmented_on_the_gpu() {
     assert_segments(&["--delegate", "gpu", "--require-delegation"]);
 }
 
+/// Draws what the model finds on the picture, and returns the picture before and after.
+fn drawn(model: &str, picture: &str, more: &[&str]) -> [image::RgbImage; 2] {
+    let (scratch, picture) = (Scratch::new(), shared(&format!("images/{picture}")));
+    let (model, out) = (shared(&format!("models/{model}.tflite")), scratch.path("out.png"));
+    run(&[&model, "--input", &picture, "--draw", &out], &[&["--delegate", "cpu"], more].concat());
+    [&picture, &out].map(|path| image::open(path).expect("a picture").to_rgb8())
+}
+
+#[test]
+fn boxes_segments_and_faces_are_drawn() {
+    let labels = shared("images/coco_labels.txt");
+    let boxes = drawn("ssd_mobilenet_v1_coco_quant", "cats_and_dogs.jpg", &["--labels", &labels]);
+    let segments = drawn("deeplabv3_257_mv_gpu", "segmentation_input.jpg", &[]);
+    let faces = drawn("blazeface_short_range", "segmentation_input.jpg", &[]);
+    for ([before, after], least, most) in [(boxes, 0.02, 0.25), (segments, 0.4, 0.9), (faces, 0.005, 0.1)] {
+        // Small pictures are enlarged by a whole number.
+        let factor = after.width() / before.width();
+        assert_eq!((before.width() * factor, before.height() * factor), after.dimensions());
+        let all = before.width() * before.height();
+        let places = before.enumerate_pixels();
+        let far = |a: &image::Rgb<u8>, b: &image::Rgb<u8>| a.0.iter().zip(b.0).any(|(a, b)| a.abs_diff(b) > 60);
+        let changed =
+            places.filter(|(x, y, it)| far(it, after.get_pixel(x * factor + factor / 2, y * factor + factor / 2)));
+        let part = changed.count() as f64 / f64::from(all);
+        assert!((least..most).contains(&part), "{part}");
+    }
+}
+
 #[test]
 fn pictures_are_understood_in_integers() {
     assert_classes("mobilenet_v2_1.0_224_quant", &["--delegate", "cpu"]);

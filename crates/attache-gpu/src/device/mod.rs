@@ -435,7 +435,8 @@ fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
 /// The rank of software adapters, which comes after that of all others.
 const SOFTWARE_RANK: i32 = 4;
 
-/// Whether this machine may have hardware that is reached through OpenGL. On Linux, hardware has a device file.
+/// Whether this machine may have hardware that is reached through OpenGL. On Linux, hardware has a device
+/// file.
 fn may_have_open_gl() -> bool {
     const FILES: [&str; 3] = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg"];
     !cfg!(target_os = "linux") || FILES.iter().any(|file| std::path::Path::new(file).exists())
@@ -477,8 +478,8 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
     let gl = wgpu::Backends::GL;
     let found = match options.backend {
         Some(_) => best(backends),
-        // OpenGL takes long to open, and its driver may open Vulkan once more. It is opened only where it may have a
-        // better adapter.
+        // OpenGL takes long to open, and its driver may open Vulkan once more. It is opened only where it may
+        // have a better adapter.
         None => match best(backends.difference(gl)) {
             Some(adapter) if rank(&adapter).0 < SOFTWARE_RANK || !may_have_open_gl() => Some(adapter),
             None if options.hardware_only && !may_have_open_gl() => None,

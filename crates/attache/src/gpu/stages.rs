@@ -36,13 +36,14 @@ pub enum GpuStage {
 pub fn stage(
     model: &Model,
     subgraph: usize,
+    shapes: &[(usize, Vec<usize>)],
     delegate: &GpuDelegate,
     stage: GpuStage,
     limits: &Limits,
 ) -> Result<String, Error> {
     let printer = Arc::new(Printer { delegate: delegate.clone(), stage, text: Mutex::default() });
     let delegate: Arc<dyn Delegate> = printer.clone();
-    let prepared = crate::stages::prepared(model, subgraph, std::slice::from_ref(&delegate), limits)?;
+    let prepared = crate::stages::prepared(model, subgraph, shapes, std::slice::from_ref(&delegate), limits)?;
     if let Some(panic) = prepared.report.panics.first().cloned() {
         return Err(Error::new(ErrorKind::Device, panic));
     }

@@ -72,8 +72,8 @@ impl InterpreterBuilder {
         self
     }
 
-    /// Sets whether each run records how long every operator on the CPU takes, for [`Interpreter::profile`]. The default
-    /// is false. Delegates have options of their own, such as `GpuDelegate::profiled`.
+    /// Sets whether each run records how long every operator on the CPU takes, for [`Interpreter::profile`].
+    /// The default is false. Delegates have options of their own, such as `GpuDelegate::profiled`.
     pub fn profile(mut self, profile: bool) -> Self {
         self.options.profile = profile;
         self

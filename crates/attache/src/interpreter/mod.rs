@@ -457,9 +457,9 @@ impl Interpreter {
         &self.instance().placement
     }
 
-    /// Returns the timing of the last run: of delegates that measure it, such as one from `GpuDelegate::profiled`, and,
-    /// with [`InterpreterBuilder::profile`], of operators on the CPU. Subgraphs that branches and loops run are included
-    /// in the times of these operators, and not listed.
+    /// Returns the timing of the last run: of delegates that measure it, such as one from
+    /// `GpuDelegate::profiled`, and, with [`InterpreterBuilder::profile`], of operators on the CPU. Subgraphs
+    /// that branches and loops run are included in the times of these operators, and not listed.
     ///
     /// ```
     /// # fn main() -> Result<(), attache::Error> {

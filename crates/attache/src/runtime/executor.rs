@@ -44,7 +44,8 @@ pub(crate) struct Executor {
     run_queue: Option<RunQueue>,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
-    /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not recorded.
+    /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
+    /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
     /// Number of threads that steps on the CPU use.
     threads: usize,
@@ -310,8 +311,8 @@ impl Executor {
         panicked.collect()
     }
 
-    /// Returns the milliseconds of each node on the CPU in the last run, in execution order; none if they are not
-    /// recorded.
+    /// Returns the milliseconds of each node on the CPU in the last run, in execution order; none if they are
+    /// not recorded.
     pub(crate) fn times(&self) -> &[(NodeId, f64)] {
         self.times.as_deref().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Measures where a model's time goes on the CPU: for each operator its time and its share. Times are medians of
-//! several runs.
+//! Measures where a model's time goes on the CPU: for each operator its time and its share. Times are medians
+//! of several runs.
 
 use attache::ProfiledOperator;
 use serde::{Deserialize, Serialize};
@@ -62,8 +62,8 @@ impl CpuProfile {
         Self { runs, cpu_us, totals: totals(&operators, cpu_us), operators }
     }
 
-    /// Returns an iterator over the steps, each with its start in microseconds, as if they directly followed each
-    /// other.
+    /// Returns an iterator over the steps, each with its start in microseconds, as if they directly followed
+    /// each other.
     pub(super) fn begins(&self) -> impl Iterator<Item = (f64, &Step)> {
         self.operators.iter().scan(0.0, |clock, step| {
             let begin = *clock;

@@ -91,8 +91,8 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// Profiles a model with a caller of an interpreter that times each dispatch and each operator. It is an error if
-    /// the interpreter does not have `placed` partitions, the number without timing.
+    /// Profiles a model with a caller of an interpreter that times each dispatch and each operator. It is an
+    /// error if the interpreter does not have `placed` partitions, the number without timing.
     pub(super) fn measure(device: &Device, mut caller: Caller, placed: usize) -> Result<Self, Failure> {
         let placement = caller.interpreter.placement();
         if placement.partitions != placed {

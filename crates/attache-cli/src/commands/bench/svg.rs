@@ -1,5 +1,6 @@
-//! Draws a profile as an SVG picture: a bar for each dispatch and each operator on the CPU, in order of execution, as
-//! long as it takes. The dark part of a dispatch's bar is the time that the device would need at its peak rates.
+//! Draws a profile as an SVG picture: a bar for each dispatch and each operator on the CPU, in order of
+//! execution, as long as it takes. The dark part of a dispatch's bar is the time that the device would need
+//! at its peak rates.
 
 use std::fmt::Write;
 

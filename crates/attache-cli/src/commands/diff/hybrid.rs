@@ -1,5 +1,5 @@
-//! Explains differences of models with dynamic range quantization: the CPU quantizes float activations at run time,
-//! as TensorFlow Lite does, and the GPU computes with the floats.
+//! Explains differences of models with dynamic range quantization: the CPU quantizes float activations at run
+//! time, as TensorFlow Lite does, and the GPU computes with the floats.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use attache::model::Subgraph;
 
 use crate::inspect::kind::{self, Kind};
 
-/// The operators of a subgraph with dynamic range quantization (float activations, 8-bit weights), by their index.
+/// The operators of a subgraph with dynamic range quantization (float activations, 8-bit weights), by their
+/// index.
 pub(super) struct Hybrid(BTreeSet<usize>);
 
 impl Hybrid {

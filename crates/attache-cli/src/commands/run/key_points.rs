@@ -1,8 +1,8 @@
 //! Recognizes outputs with key points of bodies and faces, and reads them.
 //!
-//! These networks are recognized by the shapes of their outputs: PoseNet (a heat map for each point, and offsets
-//! from the cells of the map), MoveNet (points of one body, or of several with boxes), BlazeFace (boxes and six
-//! points for each face, relative to anchors) and MediaPipe's face mesh.
+//! These networks are recognized by the shapes of their outputs: PoseNet (a heat map for each point, and
+//! offsets from the cells of the map), MoveNet (points of one body, or of several with boxes), BlazeFace
+//! (boxes and six points for each face, relative to anchors) and MediaPipe's face mesh.
 
 use attache::DataType;
 use serde::Serialize;
@@ -87,7 +87,8 @@ pub(super) struct Figure {
 /// The outputs that contain key points, by their indices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum KeyPointOutputs {
-    /// PoseNet: `[1, rows, columns, points]` and `[1, rows, columns, 2 · points]`, first all y and then all x.
+    /// PoseNet: `[1, rows, columns, points]` and `[1, rows, columns, 2 · points]`, first all y and then all
+    /// x.
     HeatMaps { scores: usize, offsets: usize },
     /// MoveNet: `[1, 1, 17, 3]`, y, x and score of each point.
     Body(usize),
@@ -194,8 +195,8 @@ fn sigmoid(value: f64) -> f64 {
     1.0 / (1.0 + (-value).exp())
 }
 
-/// Reads PoseNet's outputs for one body: each point is in the cell with the highest score, moved by that cell's
-/// offsets, which are in pixels of the input.
+/// Reads PoseNet's outputs for one body: each point is in the cell with the highest score, moved by that
+/// cell's offsets, which are in pixels of the input.
 fn pose(heat: &[f64], offsets: &[f64], [rows, columns, points]: [usize; 3], [height, width]: [usize; 2]) -> Figure {
     let point = |index: usize| {
         let score = |cell: &usize| heat[cell * points + index];
@@ -235,8 +236,8 @@ fn mesh(values: &[f64], [height, width]: [usize; 2]) -> Figure {
     Figure { score: None, edges: None, points: triples.iter().map(point).collect() }
 }
 
-/// Returns the side of the input in pixels and, for each layer of anchors, the stride and the number of anchors in a
-/// cell; `None` for a number of anchors that neither form of BlazeFace has.
+/// Returns the side of the input in pixels and, for each layer of anchors, the stride and the number of
+/// anchors in a cell; `None` for a number of anchors that neither form of BlazeFace has.
 fn anchors_of(count: usize) -> Option<(usize, &'static [[usize; 2]])> {
     match count {
         896 => Some((128, &[[8, 2], [16, 6]])),
@@ -245,8 +246,8 @@ fn anchors_of(count: usize) -> Option<(usize, &'static [[usize; 2]])> {
     }
 }
 
-/// Reads BlazeFace's outputs: box and points of each anchor, in pixels of the input from the anchor's centre, and the
-/// logit of its score. Of boxes that overlap, the one with the highest score is kept.
+/// Reads BlazeFace's outputs: box and points of each anchor, in pixels of the input from the anchor's centre,
+/// and the logit of its score. Of boxes that overlap, the one with the highest score is kept.
 fn faces(boxes: &[f64], scores: &[f64], threshold: f64) -> Vec<Figure> {
     let Some((side, layers)) = anchors_of(scores.len()) else { return Vec::new() };
     let centres = layers.iter().flat_map(|&[stride, each]| {

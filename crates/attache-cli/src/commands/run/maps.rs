@@ -2,8 +2,8 @@
 //! (semantic segmentation), masks of one class, and pictures.
 //!
 //! A map has the shape `[1, height, width, channels]`, with or without the first or the last extent. Integers
-//! are classes; a channel for each class has scores; a single channel is a mask. Three channels that the labels
-//! do not name are red, green and blue.
+//! are classes; a channel for each class has scores; a single channel is a mask. Three channels that the
+//! labels do not name are red, green and blue.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ pub(super) fn plane(shape: &Shape) -> Option<[usize; 3]> {
     (plane[0] > 1 && plane[1] > 1 && plane[2] > 0).then_some(plane)
 }
 
-/// Finds the first output that is a map, what it contains and the names of the classes. If `named`, it has to be of
-/// classes that the labels name.
+/// Finds the first output that is a map, what it contains and the names of the classes. If `named`, it has to
+/// be of classes that the labels name.
 pub(super) fn find(forms: &[OutputForm], labels: &Labels, named: bool) -> Option<(usize, MapKind, Vec<String>)> {
     forms.iter().enumerate().find_map(|(index, (data_type, shape, _))| {
         let [.., channels] = plane(shape)?;
@@ -129,7 +129,8 @@ impl ClassMap {
 }
 
 impl Mask {
-    /// Reads an output with one channel. Values beyond 0 to 1 are scaled to it, from the least to the largest.
+    /// Reads an output with one channel. Values beyond 0 to 1 are scaled to it, from the least to the
+    /// largest.
     pub(super) fn of(output: &Output) -> Option<Self> {
         let [height, width, 1] = plane(&output.array.shape)? else { return None };
         let values = reals(output);
@@ -161,8 +162,8 @@ fn nearest([y, x]: [f64; 2], [height, width]: [usize; 2]) -> usize {
     index(y, height) * width + index(x, width)
 }
 
-/// Reads an output with three channels as a picture. The range of its values is 0 to 255, or −1 to 1 or 0 to 1 if it
-/// has no values beyond.
+/// Reads an output with three channels as a picture. The range of its values is 0 to 255, or −1 to 1 or 0 to
+/// 1 if it has no values beyond.
 pub(super) fn picture(output: &Output) -> Option<Picture> {
     let [height, width, 3] = plane(&output.array.shape)? else { return None };
     let stored = match output.info.data_type {

@@ -1,5 +1,5 @@
-//! Interprets the outputs of a run: as scores of classes, detections, key points, or maps of classes, masks and
-//! pictures.
+//! Interprets the outputs of a run: as scores of classes, detections, key points, or maps of classes, masks
+//! and pictures.
 
 use attache::model::Subgraph;
 use attache::{DataType, Shape};
@@ -45,7 +45,8 @@ pub(super) enum Meaning {
     Picture(Picture),
 }
 
-/// The options that determine how outputs are interpreted: labels, `--top`, `--threshold` and whether `--draw` is given.
+/// The options that determine how outputs are interpreted: labels, `--top`, `--threshold` and whether
+/// `--draw` is given.
 pub(super) struct Question<'a> {
     pub(super) labels: &'a Labels,
     pub(super) top: Option<usize>,
@@ -111,8 +112,8 @@ impl Question<'_> {
         Ok(AnswerOutputs::Detections(indices, self.labels.of_detections().to_vec()))
     }
 
-    /// Finds key points and maps, which are only looked for on behalf of `--draw` or of labels that name the classes of
-    /// a map. Else finds scores.
+    /// Finds key points and maps, which are only looked for on behalf of `--draw` or of labels that name the
+    /// classes of a map. Else finds scores.
     fn positions(&self, forms: &[OutputForm]) -> Result<AnswerOutputs, String> {
         let key_points = if self.draw { key_points::find(forms) } else { None };
         if let Some(found) = key_points {
