@@ -125,7 +125,7 @@ impl Prepared {
             PlacedStep::Partition(partition) => PreparedStep::Partition(partition),
             PlacedStep::Node(id) => {
                 let node = graph.node(id);
-                let (cache, working) = (shared.cache(&graph, node), working_memory(&graph, node));
+                let (cache, working) = (shared.cache(&graph, subgraph, node), working_memory(&graph, node));
                 PreparedStep::Node { id, cache, working }
             }
         };

@@ -22,6 +22,7 @@ pub(crate) struct SharedWeights {
 /// Everything on which the packed weights of a node may depend, apart from shapes.
 #[derive(PartialEq, Eq, Hash)]
 struct NodeKey {
+    subgraph: usize,
     operator: String,
     /// The indices of the operators in the file that the node was made from.
     origins: Vec<usize>,
@@ -44,7 +45,12 @@ impl SharedWeights {
                 continue;
             }
             let key = (subgraph, TensorId(index as u32));
-            if let Some(known) = self.constants.get(&key).filter(|known| known[..] == constant.bytes[..]) {
+            let is_same = |known: &&Bytes| {
+                let is_one =
+                    std::ptr::eq(known.as_ptr(), constant.bytes.as_ptr()) && known.len() == constant.bytes.len();
+                is_one || known[..] == constant.bytes[..]
+            };
+            if let Some(known) = self.constants.get(&key).filter(is_same) {
                 constant.bytes = known.clone();
                 continue;
             }
@@ -56,12 +62,13 @@ impl SharedWeights {
     }
 
     /// Returns the cache for the packed weights of a node.
-    pub(crate) fn cache(&mut self, graph: &Graph, node: &Node) -> Arc<SharedCache> {
+    pub(crate) fn cache(&mut self, graph: &Graph, subgraph: usize, node: &Node) -> Arc<SharedCache> {
         let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
         let constants: Vec<Option<&Constant>> =
             inputs.clone().map(|fact| fact.and_then(|fact| fact.constant.as_ref())).collect();
         let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
         let key = NodeKey {
+            subgraph,
             operator: node.op.name().to_owned(),
             origins: node.origins.clone(),
             constants: constants
