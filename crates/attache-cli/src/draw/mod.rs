@@ -29,7 +29,7 @@ const PANEL_OPACITY: f32 = 0.65;
 pub(crate) fn color(class: usize) -> Color {
     // Steps of the golden ratio around the circle of hues never come close to each other soon.
     let hue = (class as f64 * 0.618_034 + 0.02).fract() * 6.0;
-    let lightness = if class % 2 == 0 { 1.0 } else { 0.82 };
+    let lightness = if class.is_multiple_of(2) { 1.0 } else { 0.82 };
     let channel = |offset: f64| {
         let along = (offset + hue) % 6.0;
         let value = 1.0 - 0.85 * along.min(4.0 - along).clamp(0.0, 1.0);

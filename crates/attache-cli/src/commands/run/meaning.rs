@@ -121,8 +121,9 @@ impl Question<'_> {
         }
         let has_named_scores =
             forms.iter().any(|form| self.is_vector(form) && self.labels.of(form.1.elements()).is_some());
+        let must_be_named = self.labels.are_asked_for();
         match maps::find(forms, self.labels, !self.draw) {
-            Some((index, kind, names)) if !has_named_scores && !(names.is_empty() && self.labels.are_asked_for()) => {
+            Some((index, kind, names)) if !has_named_scores && (!must_be_named || !names.is_empty()) => {
                 Ok(AnswerOutputs::Map(index, kind, names))
             }
             _ => self.scores(forms),
