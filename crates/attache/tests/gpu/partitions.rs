@@ -188,7 +188,7 @@ fn integers_cross_as_they_are() {
     let doubled = integers.map(|integer| 2.0 * integer as f32);
     assert_eq!(run(&words, integers.map(i32::to_le_bytes).as_flattened()), doubled);
     for (model, storage) in [(bytes, "read> b1: array<u32>"), (words, "read> b1: array<i32>")] {
-        let shaders = stage(&model, 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap();
+        let shaders = stage(&model, 0, &[], &delegate, GpuStage::Wgsl, &Limits::default()).unwrap();
         assert!(shaders.contains(storage), "{storage}: {shaders}");
     }
     validation::assert_silent();

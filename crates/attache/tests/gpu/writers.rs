@@ -20,7 +20,7 @@ fn every_shader_can_be_written_for_every_interface() {
     for options in [plain, in_16_bits, in_pairs, on_matrices] {
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers) to test on");
         for case in cases() {
-            let text = stage(case.model(), 0, &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
+            let text = stage(case.model(), 0, &[], &delegate, GpuStage::Wgsl, &Limits::default()).unwrap_or_default();
             // A comment line with the name of the kernel variant precedes each shader.
             for shader in text.split("\n// ").map(|part| part.split_once('\n').map_or("", |(_, shader)| shader)) {
                 if !shader.trim().is_empty() && seen.insert(shader.to_owned()) {
