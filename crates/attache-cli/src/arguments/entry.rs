@@ -90,8 +90,8 @@ impl<'a> Entry<'a> {
         Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {names}"))
     }
 
-    /// Returns the values of `--shape` options for the inputs that have other shapes, with their shapes in the
-    /// file.
+    /// Returns the values of `--shape` options for the inputs that have other shapes, with their shapes in
+    /// the file.
     pub(crate) fn own_shapes(&self) -> String {
         let own = |(input, _): &(usize, Vec<usize>)| (*input, self.tensor(*input).shape.to_vec());
         self.options(&self.shapes.iter().map(own).collect()).replace("--shape ", "")

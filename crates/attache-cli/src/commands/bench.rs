@@ -2,6 +2,7 @@
 //! its time goes.
 
 mod compare;
+mod operator;
 mod operators;
 mod profile;
 mod svg;

@@ -9,9 +9,9 @@ mod meaning;
 
 use std::path::{Path, PathBuf};
 
-use attache::{Interpreter, NodePlacement, Outcome, TensorInfo};
+use attache::{DataType, Interpreter, NodePlacement, Outcome, Shape, TensorInfo};
 use clap::Args;
-use meaning::{AnswerOutputs, Meaning, OutputForm, Question};
+use meaning::{AnswerOutputs, Meaning, Question};
 use serde_json::{Value, json};
 
 use super::Command;
@@ -61,6 +61,9 @@ pub(super) struct Run {
     #[command(flatten)]
     device: DeviceArguments,
 }
+
+/// Data type, shape and name of an output.
+type OutputForm = (DataType, Shape, String);
 
 /// An output of the run: its elements as stored and as floats, and their summary.
 struct Output {

@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::profile::{Dispatch, Operator, Profile, label};
+use super::operator::{Operator, label};
+use super::profile::{Dispatch, Profile};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
 use crate::io::files;

@@ -4,7 +4,7 @@
 use attache::ProfiledOperator;
 use serde::{Deserialize, Serialize};
 
-use super::profile::{Operator, label, median, names, percent};
+use super::operator::{Operator, label, median, names, percent};
 use crate::console::Console;
 
 /// A step of a run on the CPU.

@@ -5,11 +5,12 @@ use attache::ProfiledDispatch;
 use serde::{Deserialize, Serialize};
 
 use super::Caller;
+use super::operator::{Operator, label, median, names, percent};
 use super::operators::CpuProfile;
 use crate::console::Console;
 use crate::device::{Device, DevicePeaks};
 use crate::failure::Failure;
-use crate::measure::timing::{Durations, Stop};
+use crate::measure::timing::Stop;
 
 /// Number of warm-up runs before the profiled runs.
 const WARM_UP: usize = 3;
@@ -17,13 +18,6 @@ const WARM_UP: usize = 3;
 const RUNS: usize = 30;
 /// Time limit of the warm-up runs and of the profiled runs, each, in seconds.
 const MOST_SECONDS: f64 = 20.0;
-
-/// An operator of the model file: its index in the subgraph and its name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Operator {
-    pub(super) index: usize,
-    pub(super) name: String,
-}
 
 /// One dispatch of a run. Times in microseconds are medians over the profiled runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,44 +226,12 @@ impl Dispatch {
     }
 }
 
-/// Returns the names of operators, each once, joined by ` + `.
-pub(super) fn names(operators: &[Operator]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for operator in operators {
-        if !names.contains(&operator.name.as_str()) {
-            names.push(&operator.name);
-        }
-    }
-    if names.is_empty() { "-".to_owned() } else { names.join(" + ") }
-}
-
-/// Returns a short list of operators: the index and name of the first three, and how many more.
-pub(super) fn label(operators: &[Operator]) -> String {
-    const MOST: usize = 3;
-    let named = operators.iter().take(MOST).map(|operator| format!("{} {}", operator.index, operator.name));
-    let named = named.collect::<Vec<_>>().join(", ");
-    match operators.len() {
-        0 => "-".to_owned(),
-        count if count > MOST => format!("{named} and {} more", count - MOST),
-        _ => named,
-    }
-}
-
 /// Returns the microseconds between a dispatch and the one before it in its partition; 0 for the first.
 fn wait(dispatches: &[ProfiledDispatch], index: usize) -> f64 {
     let this = &dispatches[index];
     let before = index.checked_sub(1).map(|before| &dispatches[before]);
     let before = before.filter(|before| before.partition == this.partition);
     before.map_or(0.0, |before| (this.dispatch.begin_ns - before.dispatch.end_ns).max(0.0) / 1e3)
-}
-
-pub(super) fn median(times: &[f64]) -> f64 {
-    Durations::of(times).map_or(0.0, |durations| durations.median)
-}
-
-/// Returns `part` in percent of `whole`; 0 if `whole` is 0.
-pub(super) fn percent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
 fn dispatch(made: &ProfiledDispatch, wait_us: f64, us: f64, time_percent: f64, peaks: &DevicePeaks) -> Dispatch {

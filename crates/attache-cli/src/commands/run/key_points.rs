@@ -7,9 +7,8 @@
 use attache::DataType;
 use serde::Serialize;
 
-use super::Output;
 use super::maps::reals;
-use super::meaning::OutputForm;
+use super::{Output, OutputForm};
 use crate::console::Console;
 
 /// The minimum score of a point or a body without `--threshold`.

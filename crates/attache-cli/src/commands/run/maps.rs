@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use attache::{DataType, Shape};
 use serde::Serialize;
 
-use super::Output;
-use super::meaning::OutputForm;
+use super::{Output, OutputForm};
 use crate::io::labels::Labels;
 use crate::io::numbers::{dequantize, largest};
 use crate::io::picture::Picture;

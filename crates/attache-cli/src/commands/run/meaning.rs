@@ -2,14 +2,13 @@
 //! and pictures.
 
 use attache::model::Subgraph;
-use attache::{DataType, Shape};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Output;
 use super::detections::{self, DEFAULT_THRESHOLD, Detection, detections};
 use super::key_points::{self, Figure, KeyPointOutputs};
 use super::maps::{self, ClassMap, MapKind, Mask, Segment};
+use super::{Output, OutputForm};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::io::labels::Labels;
@@ -53,9 +52,6 @@ pub(super) struct Question<'a> {
     pub(super) threshold: Option<f64>,
     pub(super) draw: bool,
 }
-
-/// Data type, shape and name of an output.
-pub(super) type OutputForm = (DataType, Shape, String);
 
 /// The outputs that are interpreted.
 #[derive(Debug, PartialEq)]
@@ -292,7 +288,7 @@ impl Meaning {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use attache::{Quantization, TensorInfo};
+    use attache::{DataType, Quantization, Shape, TensorInfo};
 
     use super::*;
     use crate::io::npy::Array;
