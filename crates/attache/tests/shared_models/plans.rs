@@ -56,7 +56,7 @@ fn plans_take_few_dispatches_and_little_memory() {
         let options = GpuDelegateOptions::default().software(true).backend(Backend::Vulkan).precision(precision);
         let delegate = GpuDelegate::new(options).expect("a Vulkan device (on Debian: mesa-vulkan-drivers)");
         for (name, model) in models() {
-            let plan = stage(&model, 0, &delegate, GpuStage::Plan, &Limits::default()).unwrap();
+            let plan = stage(&model, 0, &[], &delegate, GpuStage::Plan, &Limits::default()).unwrap();
             let dispatches = plan.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
             let (arena, bound) = (sum(&plan, "arena:"), sum(&plan, "lower bound"));
             let [banks, alignment, planner] = ["banks", "alignment", "planner"].map(|cause| sum(&plan, cause));
