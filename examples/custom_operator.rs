@@ -72,7 +72,7 @@ fn main() -> Result {
     // Without the registration the model is refused, with the name of what is missing.
     let arguments = Arguments::read();
     let error = arguments.builder(&model)?.build().expect_err("nobody knows this operator");
-    println!("{:?}: {error}", error.kind());
+    println!("{error:?}");
 
     let mut interpreter = arguments.builder(&model)?.operators(&operators()).build()?;
     interpreter.write("x", &[-2.0f32, -0.5, 0.5, 2.0])?;

@@ -31,7 +31,7 @@ fn main() -> Result {
 
     // A shape that the model cannot take is an error, and the interpreter keeps the one before.
     let error = interpreter.resize_input(0, &[1, 32, 48, 4]).expect_err("the filter has three channels");
-    println!("{:?}: {error}", error.kind());
+    println!("{error:?}");
     interpreter.invoke()?;
     Ok(())
 }

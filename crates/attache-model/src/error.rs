@@ -70,10 +70,8 @@ impl fmt::Display for Problem {
 
 /// The error of a model that could not be read: all problems found. The `Display` text lists all problems, up
 /// to a limit.
-#[derive(Debug)]
 pub struct ModelError(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     path: Option<PathBuf>,
     problems: Vec<Problem>,
@@ -128,6 +126,13 @@ impl fmt::Display for ModelError {
             write!(f, "\n  and {} more", self.0.unnamed)?;
         }
         Ok(())
+    }
+}
+
+/// The kind and the message, since this is what a `main` that returns the error prints.
+impl fmt::Debug for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
     }
 }
 
@@ -194,6 +199,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("100 problems\n  subgraph 0, tensor 0 (\"x\"): bad\n"), "{text}");
         assert!(text.ends_with("\n  and 36 more"), "{text}");
+        assert_eq!(format!("{error:?}"), format!("Invalid: {text}"));
     }
 
     #[test]

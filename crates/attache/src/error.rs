@@ -38,10 +38,9 @@ pub enum ErrorKind {
 }
 
 /// The error type of this crate: kind, message, locations in the model, and source.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     text: String,
@@ -121,6 +120,13 @@ impl fmt::Display for Error {
     }
 }
 
+/// The kind and the message, since this is what a `main` that returns the error prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
@@ -155,5 +161,6 @@ mod tests {
             "2 operators:\n  subgraph 0, operator 1 (ADD): one\n  subgraph 0, operator 2 (ADD): two"
         );
         assert_eq!((error.kind(), error.places().len()), (ErrorKind::Unsupported, 2));
+        assert_eq!(format!("{error:?}"), format!("Unsupported: {error}"));
     }
 }
