@@ -3,10 +3,12 @@
 use std::collections::TryReserveError;
 use std::ops::{Deref, DerefMut};
 
+use bytemuck::allocation::try_zeroed_slice_box;
+
 /// A byte buffer whose first byte is aligned to [`AlignedBuffer::ALIGNMENT`].
 #[derive(Debug, Default)]
 pub struct AlignedBuffer {
-    storage: Vec<u8>,
+    storage: Box<[u8]>,
     start: usize,
     length: usize,
 }
@@ -21,11 +23,15 @@ impl AlignedBuffer {
     ///
     /// Returns an error if the memory cannot be allocated.
     pub fn zeroed(length: usize) -> Result<Self, TryReserveError> {
-        // The reservation tests whether the memory can be allocated. The buffer itself is a new `vec![0; _]`,
-        // because only that gets pages that the system has already zeroed.
         let size = length.saturating_add(Self::ALIGNMENT);
-        Vec::<u8>::new().try_reserve_exact(size)?;
-        let storage = vec![0; size];
+        // This takes pages that the system has already zeroed, so that large buffers cost nothing until they are used.
+        let storage = match try_zeroed_slice_box(size) {
+            Ok(storage) => storage,
+            Err(()) => {
+                Vec::<u8>::new().try_reserve_exact(size)?;
+                vec![0; size].into_boxed_slice()
+            }
+        };
         let address = storage.as_ptr().addr();
         Ok(Self { start: address.next_multiple_of(Self::ALIGNMENT) - address, storage, length })
     }
