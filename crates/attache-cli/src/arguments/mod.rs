@@ -28,6 +28,8 @@ pub(crate) enum BackendName {
 /// The values of `--quantized`: how the GPU computes on quantized tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QuantizedName {
+    /// As integers if that costs nothing on the device and every operator allows it, else as floats.
+    Auto,
     /// As floats, rounded after each operator to what the output can store.
     View,
     /// In integer arithmetic, with the CPU's bits.
@@ -37,6 +39,7 @@ pub(crate) enum QuantizedName {
 impl QuantizedName {
     pub(crate) fn word(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::View => "view",
             Self::Exact => "exact",
         }
@@ -105,7 +108,7 @@ pub(crate) struct DeviceArguments {
     #[arg(long, hide = true, conflicts_with = "no_shader_f16")]
     pub(crate) emulate_matrices: bool,
     /// How the GPU computes on quantized tensors
-    #[arg(long, default_value = "view")]
+    #[arg(long, default_value = "auto")]
     pub(crate) quantized: QuantizedName,
     /// How commands are submitted to the GPU; by default replayed where that is possible
     #[arg(long)]

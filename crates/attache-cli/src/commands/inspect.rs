@@ -21,7 +21,7 @@ pub(super) struct Inspect {
     #[command(flatten)]
     entry: EntryArguments,
     /// How the GPU would compute on quantized tensors
-    #[arg(long, default_value = "view")]
+    #[arg(long, default_value = "auto")]
     quantized: QuantizedName,
 }
 

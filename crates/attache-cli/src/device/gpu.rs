@@ -31,7 +31,10 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F32F16 => Precision::F32F16,
         PrecisionName::F16 => Precision::F16,
     };
-    let mut options = GpuDelegateOptions::default().precision(precision).quantized(quantized(wish.quantized));
+    let mut options = GpuDelegateOptions::default().precision(precision);
+    if let Some(quantized) = quantized(wish.quantized) {
+        options = options.quantized(quantized);
+    }
     options = options.software(wish.software);
     options = options.no_shader_f16(wish.no_shader_f16).as_hardware(wish.as_hardware);
     options = options.emulate_matrices(wish.emulate_matrices);
@@ -86,10 +89,12 @@ impl Gpu {
     }
 }
 
-fn quantized(name: QuantizedName) -> Quantized {
+/// Returns how quantized tensors are computed; `None` if the delegate chooses.
+fn quantized(name: QuantizedName) -> Option<Quantized> {
     match name {
-        QuantizedName::View => Quantized::View,
-        QuantizedName::Exact => Quantized::Exact,
+        QuantizedName::Auto => None,
+        QuantizedName::View => Some(Quantized::View),
+        QuantizedName::Exact => Some(Quantized::Exact),
     }
 }
 
@@ -145,7 +150,8 @@ pub(crate) struct Claims(Quantized);
 
 impl Claims {
     pub(crate) fn new(name: QuantizedName) -> Self {
-        Self(quantized(name))
+        // What the delegate claims by its own choice is what it could compute as floats.
+        Self(quantized(name).unwrap_or(Quantized::View))
     }
 
     /// Returns why the GPU delegate does not run the node; `None` if it does.

@@ -207,7 +207,7 @@ impl Device {
             None => format!("CPU, {threads}"),
             Some(Adapter { name, backend, driver, .. }) => {
                 let quantized = match self.quantized {
-                    QuantizedName::View => "",
+                    QuantizedName::Auto | QuantizedName::View => "",
                     QuantizedName::Exact => ", quantized tensors exact",
                 };
                 format!("GPU {name} ({backend}, {driver}), {}{quantized}; CPU {threads}", self.precision.word())

@@ -184,7 +184,7 @@ fn every_command_that_looks_at_a_model_takes_quantized() {
         (&["inspect", &model], &[]),
     ];
     for (command, device) in commands {
-        for quantized in ["view", "exact"] {
+        for quantized in ["auto", "view", "exact"] {
             let answer = attache(&[command, device, &["--quantized", quantized, "--json"]].concat());
             assert_eq!(answer.status, 0, "{command:?}: {}", answer.stdout);
             let object = answer.object();
