@@ -7,14 +7,12 @@ use std::sync::Arc;
 use attache_base::{Bytes, Constant, DataType, Quantization};
 use attache_graph::{Graph, Node, SharedCache, TensorId};
 
-/// Minimum size in bytes of a constant that is shared. For smaller ones a comparison is not worth it.
-const LEAST_SHARED: usize = 1 << 10;
-
 /// Constants and packed weights, for as long as something uses them.
 #[derive(Default)]
 pub(crate) struct SharedWeights {
-    /// The bytes of constants that are not in the model file as they are needed, because they were folded or not
-    /// aligned there. By subgraph and tensor.
+    /// The bytes of each constant in the last preparation, by subgraph and tensor: a part of the model file, or a copy
+    /// if the constant was folded or is not aligned there. Small ones count as well, since packed weights are found by
+    /// the addresses of all constants of their node.
     constants: HashMap<(usize, TensorId), Bytes>,
     caches: HashMap<NodeKey, (Arc<SharedCache>, Vec<Bytes>)>,
 }
@@ -41,9 +39,6 @@ impl SharedWeights {
     pub(crate) fn share_constants(&mut self, graph: &mut Graph, subgraph: usize) {
         for (index, tensor) in graph.tensors.iter_mut().enumerate() {
             let Some(constant) = &mut tensor.fact.constant else { continue };
-            if constant.bytes.len() < LEAST_SHARED {
-                continue;
-            }
             let key = (subgraph, TensorId(index as u32));
             let is_same = |known: &&Bytes| {
                 let is_one =
@@ -94,4 +89,36 @@ impl SharedWeights {
 fn quantization_key(quantization: &Quantization) -> (Vec<u32>, Vec<i64>, usize) {
     let scales = quantization.scale.iter().map(|scale| scale.to_bits()).collect();
     (scales, quantization.zero_point.clone(), quantization.axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_graph::{Fact, NodeId, UnresolvedOperator};
+
+    use super::*;
+
+    /// Returns a graph with one node that has two constant inputs, one of them small.
+    fn graph(bias: f32) -> Graph {
+        let mut graph = Graph::default();
+        let weights = graph.add_tensor("weights", Fact::constant(Constant::from_values([512], &[1.0f32; 512])));
+        let bias = graph.add_tensor("bias", Fact::constant(Constant::from_values([1], &[bias])));
+        let (name, reason) = ("TEST".to_owned(), String::new());
+        let op = Arc::new(UnresolvedOperator { name, reason, outputs: Vec::new() });
+        let inputs = vec![Some(weights), Some(bias)];
+        graph.nodes = vec![Node { op, inputs, outputs: Vec::new(), origins: vec![0] }];
+        graph
+    }
+
+    #[test]
+    fn nodes_with_equal_constants_have_one_cache() {
+        let mut shared = SharedWeights::default();
+        let mut cache = |bias: f32| {
+            let mut graph = graph(bias);
+            shared.share_constants(&mut graph, 0);
+            shared.cache(&graph, 0, graph.node(NodeId(0)))
+        };
+        let (first, second, other) = (cache(1.0), cache(1.0), cache(2.0));
+        assert!(Arc::ptr_eq(&first, &second), "equal constants of another preparation");
+        assert!(!Arc::ptr_eq(&first, &other), "another bias");
+    }
 }
