@@ -47,11 +47,9 @@ fn behind(offset: usize, size: usize, alignment: usize) -> usize {
 /// Returns the maximum over all steps of the number of bytes that are live at that step. No layout can be
 /// smaller.
 pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
-    let mut by_first: Vec<&Lifetime> = lifetimes.iter().collect();
-    by_first.sort_unstable_by_key(|lifetime| lifetime.first);
     let mut ends = BinaryHeap::new();
     let (mut live, mut most) = (0u128, 0);
-    for lifetime in by_first {
+    for lifetime in time_order(lifetimes).into_iter().map(|index| &lifetimes[index]) {
         while let Some(&Reverse((last, size))) = ends.peek()
             && last < lifetime.first
         {
@@ -119,34 +117,37 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
     best
 }
 
+/// Returns the indices below `count` in ascending order of their keys, those of equal keys in ascending order.
+fn order_by(count: usize, key: impl Fn(usize) -> (usize, usize)) -> Vec<usize> {
+    let mut keys: Vec<((usize, usize), usize)> = (0..count).map(|index| (key(index), index)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|(_, index)| index).collect()
+}
+
 /// Returns the indices of the lifetimes, largest size first.
 fn size_order(lifetimes: &[Lifetime]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..lifetimes.len()).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse(lifetimes[index].size));
-    order
+    order_by(lifetimes.len(), |index| (usize::MAX - lifetimes[index].size, 0))
 }
 
 /// Returns the indices of the lifetimes, earliest first step first; largest size first among those of the
 /// same first step.
 fn time_order(lifetimes: &[Lifetime]) -> Vec<usize> {
-    let mut order = size_order(lifetimes);
-    order.sort_by_key(|&index| lifetimes[index].first);
-    order
+    order_by(lifetimes.len(), |index| (lifetimes[index].first, usize::MAX - lifetimes[index].size))
 }
 
 /// Returns the indices of the lifetimes grouped by step: the lifetimes that are live at the step with the
 /// most live bytes first, largest size first within each step.
 fn breadth_order(lifetimes: &[Lifetime]) -> Vec<usize> {
     let is_live = |lifetime: &&Lifetime, step: usize| lifetime.first <= step && step <= lifetime.last;
-    let live = |step: usize| lifetimes.iter().filter(|l| is_live(l, step)).map(|l| l.size as u128).sum::<u128>();
-    let mut steps: Vec<usize> = lifetimes.iter().map(|l| l.first).collect();
-    steps.sort_unstable();
+    let sizes = |step: usize| lifetimes.iter().filter(move |l| is_live(l, step)).map(|l| l.size);
+    let live = |step: usize| sizes(step).fold(0, usize::saturating_add);
+    let mut steps: Vec<usize> = time_order(lifetimes).into_iter().map(|index| lifetimes[index].first).collect();
     steps.dedup();
-    steps.sort_by_cached_key(|&step| std::cmp::Reverse(live(step)));
+    let by_size = order_by(steps.len(), |index| (usize::MAX - live(steps[index]), 0));
     let largest_first = size_order(lifetimes);
     let mut placed = vec![false; lifetimes.len()];
     let mut order = Vec::with_capacity(lifetimes.len());
-    for step in steps {
+    for step in by_size.into_iter().map(|index| steps[index]) {
         for &index in &largest_first {
             let lifetime = &lifetimes[index];
             if !placed[index] && lifetime.first <= step && step <= lifetime.last {
@@ -189,8 +190,7 @@ fn place(lifetimes: &[Lifetime], alignment: usize, order: &[usize]) -> Arena {
 /// block at the end. Blocks are neither split nor merged.
 fn place_in_time(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     let mut arena = Arena { offsets: vec![0; lifetimes.len()], size: 0 };
-    let mut by_first: Vec<usize> = (0..lifetimes.len()).collect();
-    by_first.sort_by_key(|&index| lifetimes[index].first);
+    let by_first = order_by(lifetimes.len(), |index| (lifetimes[index].first, 0));
     let mut free: BTreeMap<usize, Vec<usize>> = BTreeMap::new(); // offsets of free blocks, by block size
     let mut busy = BinaryHeap::new(); // last step, offset, size
     for index in by_first {

@@ -219,6 +219,7 @@ impl Multiversioned for Row<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         match (self.kernel, self.stride, self.dilation) {
+            _ if !S::SPECIALIZED => self.columns::<S, 0, 0>(simd),
             (3, 1, 1) => self.columns::<S, 3, 1>(simd),
             (3, 2, 1) => self.columns::<S, 3, 2>(simd),
             (5, 1, 1) => self.columns::<S, 5, 1>(simd),

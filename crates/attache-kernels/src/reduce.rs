@@ -180,6 +180,7 @@ struct Walk<'a, F> {
 
 impl<F: Fold> Multiversioned for Walk<'_, F> {
     type Output = ();
+    const WIDE: bool = false;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {

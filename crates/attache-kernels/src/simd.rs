@@ -95,7 +95,11 @@ impl Isa {
     pub(crate) fn dispatch<K: Multiversioned>(self, kernel: K) -> K::Output {
         match self.0 {
             Kind::Portable => Portable(()).vectorize(kernel),
-            // SAFETY: an `Isa` of this kind is created only if its features were detected.
+            // SAFETY: an `Isa` of this kind is created only if its features were detected, and those of AVX-512 include
+            // those of AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 if !K::WIDE => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
@@ -107,10 +111,18 @@ impl Isa {
     }
 }
 
+/// Runs the portable version of `kernel`, and compiles no other: for kernels that spend their time in functions of the
+/// standard library.
+pub(crate) fn run_portable<K: Multiversioned>(kernel: K) -> K::Output {
+    Portable(()).vectorize(kernel)
+}
+
 /// A kernel whose `run` method is compiled once per instruction set. `run` must be `#[inline(always)]` to be
 /// compiled with the instruction set's features.
 pub(crate) trait Multiversioned {
     type Output;
+    /// Whether the kernel is compiled for 512-bit vectors. Not for kernels that wait for memory, to keep programs small.
+    const WIDE: bool = true;
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
@@ -120,6 +132,9 @@ pub(crate) trait Simd: Copy + Send + Sync {
     const LANES: usize;
     /// Rows of the largest GEMM tile that fits in the registers with two vectors per row.
     const ROWS: usize;
+    /// Whether kernels for common shapes are compiled besides the general ones: not for the portable vectors on x86-64,
+    /// where few processors need them, to keep programs small.
+    const SPECIALIZED: bool = true;
 
     /// Runs `kernel` in a separate function compiled for this instruction set.
     fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output;
@@ -179,6 +194,7 @@ impl Simd for Portable {
     type Vector = [f32; 4];
     const LANES: usize = 4;
     const ROWS: usize = 4;
+    const SPECIALIZED: bool = cfg!(not(target_arch = "x86_64"));
 
     #[inline(never)]
     fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {

@@ -1,9 +1,10 @@
 //! Binary element-wise functions of f32 operands with broadcasting and TensorFlow Lite's fused activations.
 
-use attache_base::Activation;
+use attache_base::{Activation, Serial};
 
 use super::broadcast::{Walk, check};
-use crate::simd::{Multiversioned, Simd};
+use super::unary::{Unary, unary_in_place};
+use crate::simd::{Multiversioned, Simd, run_portable};
 use crate::{Engine, Isa, math};
 
 /// A function of two operands, `l` and `r`.
@@ -66,11 +67,22 @@ pub fn binary(
     let parts = engine.tasks(nanoseconds, length);
     // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
+    let bounds = activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
     engine.for_each_chunk(output, chunk, |task, output| {
-        let chunk = Chunk { left, right, walk: &walk, start: task * chunk, output, activation };
-        chunk.dispatch(engine.isa, function);
+        Chunk { left, right, walk: &walk, start: task * chunk, output, bounds }.compute(engine.isa, function);
+        match activation {
+            Activation::Tanh => unary_in_place(Engine { parallel: &Serial, ..engine }, Unary::Tanh, output),
+            Activation::SignBit => {
+                output.iter_mut().for_each(|value| *value = f32::from(u8::from(value.is_sign_negative())));
+            }
+            Activation::None | Activation::Relu | Activation::ReluN1To1 | Activation::Relu6 => {}
+        }
     });
 }
+
+/// Elements of a row that are computed at a time if an operand is repeated: so few that they stay in the first-level
+/// cache.
+const BLOCK: usize = 256;
 
 /// Part of the output: whole rows, or a part of the only row, starting at element `start`.
 struct Chunk<'a> {
@@ -79,19 +91,50 @@ struct Chunk<'a> {
     walk: &'a Walk<2>,
     start: usize,
     output: &'a mut [f32],
-    activation: Activation,
+    bounds: (f32, f32),
 }
 
 impl Chunk<'_> {
-    fn dispatch(self, isa: Isa, function: Binary) {
+    fn compute(self, isa: Isa, function: Binary) {
+        let Chunk { left, right, walk, start, output, bounds } = self;
+        let within = start % walk.row;
+        let length = walk.row.min(output.len());
+        let [l_step, r_step] = walk.steps;
+        // Whole rows are computed at a time, unless an operand is a single element. It is repeated first, so that one
+        // loop computes every form.
+        let block = if walk.steps == [1, 1] { length } else { length.min(BLOCK) };
+        let (mut l_repeated, mut r_repeated) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let mut rows = output.chunks_exact_mut(length);
+        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
+            let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
+            if l_step == 0 {
+                l_repeated[..block].fill(left[0]);
+            }
+            if r_step == 0 {
+                r_repeated[..block].fill(right[0]);
+            }
+            for (index, output) in rows.next().into_iter().flat_map(|row| row.chunks_mut(block)).enumerate() {
+                let left = if l_step == 0 { &l_repeated[..] } else { &left[index * block..] };
+                let right = if r_step == 0 { &r_repeated[..] } else { &right[index * block..] };
+                function.apply(isa, left, right, output, bounds);
+            }
+        });
+    }
+}
+
+impl Binary {
+    /// Writes the function of the first elements of `left` and `right`, clamped to `bounds`.
+    fn apply(self, isa: Isa, left: &[f32], right: &[f32], output: &mut [f32], bounds: (f32, f32)) {
         macro_rules! dispatch {
-            ($($name:ident)*) => {
-                match function {
-                    $(Binary::$name => isa.dispatch(Apply { chunk: self, function: $name }),)*
+            ($($name:ident)*; $($slow:ident)*) => {
+                match self {
+                    $(Binary::$name => isa.dispatch(Apply { left, right, output, bounds, function: $name }),)*
+                    $(Binary::$slow => run_portable(Apply { left, right, output, bounds, function: $slow }),)*
                 }
             };
         }
-        dispatch!(Add Atan2 Divide FloorDivide FloorModulo Maximum Minimum Multiply Power Prelu SquaredDifference Subtract)
+        dispatch!(Add Divide FloorDivide Maximum Minimum Multiply Prelu SquaredDifference Subtract;
+            Atan2 FloorModulo Power)
     }
 }
 
@@ -130,52 +173,23 @@ functions! {
 }
 
 struct Apply<'a, F> {
-    chunk: Chunk<'a>,
+    left: &'a [f32],
+    right: &'a [f32],
+    output: &'a mut [f32],
+    bounds: (f32, f32),
     #[allow(dead_code)] // names the function's type
     function: F,
 }
 
 impl<F: BinaryFunction> Multiversioned for Apply<'_, F> {
     type Output = ();
+    const WIDE: bool = false;
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Chunk { left, right, walk, start, output, activation } = self.chunk;
-        let (lower, upper) = activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
-        let within = start % walk.row;
-        let length = walk.row.min(output.len());
-        let [l_step, r_step] = walk.steps;
-        let mut rows = output.chunks_exact_mut(length);
-        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
-            let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
-            let Some(output) = rows.next() else { return };
-            match (l_step, r_step) {
-                (0, 0) => output.fill(math::clamp(F::apply(left[0], right[0]), lower, upper)),
-                (0, _) => {
-                    let left = left[0];
-                    for (value, right) in output.iter_mut().zip(right) {
-                        *value = math::clamp(F::apply(left, *right), lower, upper);
-                    }
-                }
-                (_, 0) => {
-                    let right = right[0];
-                    for (value, left) in output.iter_mut().zip(left) {
-                        *value = math::clamp(F::apply(*left, right), lower, upper);
-                    }
-                }
-                _ => {
-                    for ((value, left), right) in output.iter_mut().zip(left).zip(right) {
-                        *value = math::clamp(F::apply(*left, *right), lower, upper);
-                    }
-                }
-            }
-        });
-        match activation {
-            Activation::Tanh => output.iter_mut().for_each(|value| *value = math::tanh(*value)),
-            Activation::SignBit => {
-                output.iter_mut().for_each(|value| *value = if value.is_sign_negative() { 1.0 } else { 0.0 })
-            }
-            Activation::None | Activation::Relu | Activation::ReluN1To1 | Activation::Relu6 => {}
+        let (lower, upper) = self.bounds;
+        for ((value, left), right) in self.output.iter_mut().zip(self.left).zip(self.right) {
+            *value = math::clamp(F::apply(*left, *right), lower, upper);
         }
     }
 }

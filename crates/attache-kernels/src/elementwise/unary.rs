@@ -1,6 +1,6 @@
 //! Unary element-wise functions of f32 operands.
 
-use crate::simd::{Multiversioned, Simd};
+use crate::simd::{Multiversioned, Simd, run_portable};
 use crate::{Engine, Isa, math};
 
 /// A function of one operand `x`. The result for NaN is NaN.
@@ -59,17 +59,17 @@ pub fn unary(engine: Engine, function: Unary, input: &[f32], output: &mut [f32])
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     let chunk = chunk(&engine, function, output.len());
     engine.for_each_chunk(output, chunk, |task, output| {
-        let input = &input[task * chunk..][..output.len()];
-        dispatch(engine.isa, function, Data { input: Some(input), output });
+        for (output, input) in output.chunks_mut(BLOCK).zip(input[task * chunk..].chunks(BLOCK)) {
+            output.copy_from_slice(&input[..output.len()]);
+            dispatch(engine.isa, function, output);
+        }
     });
 }
 
 /// Replaces every element `x` by `function(x)`.
 pub fn unary_in_place(engine: Engine, function: Unary, values: &mut [f32]) {
     let chunk = chunk(&engine, function, values.len());
-    engine.for_each_chunk(values, chunk, |_, output| {
-        dispatch(engine.isa, function, Data { input: None, output });
-    });
+    engine.for_each_chunk(values, chunk, |_, values| dispatch(engine.isa, function, values));
 }
 
 /// Returns the number of elements per task, based on the cost of `function`.
@@ -83,24 +83,24 @@ fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
     length.div_ceil(engine.tasks(length as f64 * nanoseconds, length)).max(1)
 }
 
-struct Data<'a> {
-    /// The operand, or `None` if the function is applied to the current values of `output`.
-    input: Option<&'a [f32]>,
-    output: &'a mut [f32],
-}
+/// Elements that are copied before a function is applied to them in place: so few that they stay in the first-level
+/// cache.
+const BLOCK: usize = 1024;
 
-fn dispatch(isa: Isa, function: Unary, data: Data) {
+fn dispatch(isa: Isa, function: Unary, values: &mut [f32]) {
     macro_rules! dispatch {
         ($($name:ident)*) => {
             match function {
-                $(Unary::$name => isa.dispatch(Apply { data, function: $name }),)*
-                Unary::Clamp(lower, upper) => isa.dispatch(Apply { data, function: Clamp(lower, upper) }),
-                Unary::LeakyRelu(slope) => isa.dispatch(Apply { data, function: LeakyRelu(slope) }),
+                $(Unary::$name => isa.dispatch(Apply { values, function: $name }),)*
+                Unary::Clamp(lower, upper) => isa.dispatch(Apply { values, function: Clamp(lower, upper) }),
+                Unary::Cos => run_portable(Apply { values, function: Cos }),
+                Unary::LeakyRelu(slope) => isa.dispatch(Apply { values, function: LeakyRelu(slope) }),
+                Unary::Sin => run_portable(Apply { values, function: Sin }),
             }
         };
     }
-    dispatch!(Abs Ceil Cos Elu Exp Floor Gelu GeluApproximate HardSwish Log Logistic Negate Round Rsqrt Sign Sin Sqrt
-        Square Tanh)
+    dispatch!(Abs Ceil Elu Exp Floor Gelu GeluApproximate HardSwish Log Logistic Negate Round Rsqrt Sign Sqrt Square
+        Tanh)
 }
 
 trait UnaryFunction: Copy {
@@ -108,7 +108,7 @@ trait UnaryFunction: Copy {
 }
 
 struct Apply<'a, F> {
-    data: Data<'a>,
+    values: &'a mut [f32],
     function: F,
 }
 
@@ -117,17 +117,8 @@ impl<F: UnaryFunction> Multiversioned for Apply<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        match self.data.input {
-            Some(input) => {
-                for (value, x) in self.data.output.iter_mut().zip(input) {
-                    *value = self.function.apply(*x);
-                }
-            }
-            None => {
-                for value in self.data.output.iter_mut() {
-                    *value = self.function.apply(*value);
-                }
-            }
+        for value in self.values {
+            *value = self.function.apply(*value);
         }
     }
 }

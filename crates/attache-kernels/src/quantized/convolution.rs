@@ -63,6 +63,17 @@ pub fn convolve<F: GemmEpilogue>(
     epilogue: &F,
     output: &mut [F::Output],
 ) {
+    epilogue.convolve(engine, convolution, input, filter, output);
+}
+
+pub(super) fn convolve_with<F: GemmEpilogue>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerFilter,
+    epilogue: &F,
+    output: &mut [F::Output],
+) {
     convolution.check(input.bytes, output);
     if output.is_empty() {
         return;
@@ -148,6 +159,17 @@ impl PackedIntegerTransposeFilter {
 /// Panics if the lengths of the slices do not match the convolution, if groups or dilations are not 1, if a stride is
 /// 0, or if the filter was packed for another number of output channels.
 pub fn transpose_convolve<F: GemmEpilogue>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerTransposeFilter,
+    epilogue: &F,
+    output: &mut [F::Output],
+) {
+    epilogue.transpose_convolve(engine, convolution, input, filter, output);
+}
+
+pub(super) fn transpose_convolve_with<F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,
     input: Operand,

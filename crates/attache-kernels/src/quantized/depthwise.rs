@@ -84,6 +84,17 @@ pub fn depthwise<F: GemmEpilogue>(
     epilogue: &F,
     output: &mut [F::Output],
 ) {
+    epilogue.depthwise(engine, convolution, input, filter, output);
+}
+
+pub(super) fn depthwise_with<F: GemmEpilogue>(
+    engine: Engine,
+    convolution: &Convolution,
+    input: Operand,
+    filter: &PackedIntegerDepthwise,
+    epilogue: &F,
+    output: &mut [F::Output],
+) {
     convolution.check(input.bytes, output);
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
     assert!(channels > 0 && outputs % channels == 0 && outputs <= epilogue.outputs(), "a whole multiplier");

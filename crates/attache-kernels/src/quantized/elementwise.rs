@@ -1,12 +1,31 @@
 //! Element-wise functions of two quantized operands with broadcasting.
 
 use super::{Multiplier, Rounding, Stored};
-use crate::Engine;
 use crate::elementwise::broadcast::{Walk, check};
 use crate::simd::{Multiversioned, Simd};
+use crate::{Engine, Isa};
 
 /// A function of two quantized elements. Its results must be in the range of the output type.
-pub trait IntegerFunction: Copy + Sync {
+#[derive(Clone, Copy, Debug)]
+pub enum IntegerFunction {
+    /// The larger of two elements with equal quantization parameters.
+    Maximum,
+    /// The smaller of two elements with equal quantization parameters.
+    Minimum,
+    /// The function PReLU.
+    Prelu(Prelu),
+    /// The product.
+    Product(Product),
+    /// The sum of 16-bit elements whose scales are powers of two, or their difference.
+    ShiftedSum(ShiftedSum),
+    /// The square of the difference.
+    SquaredDifference(SquaredDifference),
+    /// The sum or the difference.
+    Sum(Sum),
+}
+
+/// An [`IntegerFunction`] as a type, for which its kernel is compiled.
+trait Formula: Copy + Sync {
     /// Returns the quantized result for two quantized elements.
     fn apply(self, left: i32, right: i32) -> i32;
 }
@@ -62,7 +81,7 @@ pub struct Sum {
     pub finish: Finish,
 }
 
-impl IntegerFunction for Sum {
+impl Formula for Sum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let (left, right) = (self.operands[0].apply(left), self.operands[1].apply(right));
@@ -82,7 +101,7 @@ pub struct ShiftedSum {
     pub bounds: (i32, i32),
 }
 
-impl IntegerFunction for ShiftedSum {
+impl Formula for ShiftedSum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let left = super::fixed_point::divide_by_power(left, self.shifts[0]);
@@ -102,7 +121,7 @@ pub struct Product {
     pub finish: Finish,
 }
 
-impl IntegerFunction for Product {
+impl Formula for Product {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         self.finish.apply((left - self.zero_points[0]).wrapping_mul(right - self.zero_points[1]))
@@ -118,7 +137,7 @@ pub struct SquaredDifference {
     pub finish: Finish,
 }
 
-impl IntegerFunction for SquaredDifference {
+impl Formula for SquaredDifference {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let difference = self.operands[0].apply(left).wrapping_sub(self.operands[1].apply(right));
@@ -137,7 +156,7 @@ pub struct Prelu {
     pub finish_product: Finish,
 }
 
-impl IntegerFunction for Prelu {
+impl Formula for Prelu {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         let (x, slope) = (left - self.zero_points[0], right - self.zero_points[1]);
@@ -145,22 +164,20 @@ impl IntegerFunction for Prelu {
     }
 }
 
-/// The larger of two elements with equal quantization parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Maximum;
+#[derive(Clone, Copy)]
+struct Maximum;
 
-impl IntegerFunction for Maximum {
+impl Formula for Maximum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         left.max(right)
     }
 }
 
-/// The smaller of two elements with equal quantization parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Minimum;
+#[derive(Clone, Copy)]
+struct Minimum;
 
-impl IntegerFunction for Minimum {
+impl Formula for Minimum {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         left.min(right)
@@ -174,9 +191,18 @@ impl IntegerFunction for Minimum {
 /// Panics if a slice does not match its shape, or if an operand does not broadcast to the output's shape.
 pub fn binary<T: Stored>(
     engine: Engine,
-    function: impl IntegerFunction,
-    (left, left_shape): (&[T], &[usize]),
-    (right, right_shape): (&[T], &[usize]),
+    function: IntegerFunction,
+    left: (&[T], &[usize]),
+    right: (&[T], &[usize]),
+    output: (&mut [T], &[usize]),
+) {
+    T::binary(engine, function, [left, right], output);
+}
+
+pub(super) fn binary_of<T: Stored>(
+    engine: Engine,
+    function: IntegerFunction,
+    [(left, left_shape), (right, right_shape)]: [(&[T], &[usize]); 2],
     (output, shape): (&mut [T], &[usize]),
 ) {
     check(left, left_shape);
@@ -194,45 +220,96 @@ pub fn binary<T: Stored>(
     let parts = engine.tasks(length as f64, length);
     // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
+    let apply = |left: &mut [i32], right: &[i32]| function.apply(engine.isa, left, right);
     engine.for_each_chunk(output, chunk, |task, output| {
-        engine.isa.dispatch(Chunk { left, right, walk: &walk, start: task * chunk, output, function });
+        let operands = [left, right];
+        engine.isa.dispatch(Chunk { operands, walk: &walk, start: task * chunk, output, apply: &apply });
     });
 }
 
-/// Part of the output: whole rows, or a part of the only row, starting at element `start`.
-struct Chunk<'a, T, F> {
-    left: &'a [T],
-    right: &'a [T],
+/// Elements that are computed at a time, so few that they stay in the first-level cache as `i32`.
+const BLOCK: usize = 256;
+
+/// Part of the output: whole rows, or a part of the only row, starting at element `start`. It is computed block by
+/// block, so that functions are compiled once for all types.
+struct Chunk<'a, T> {
+    operands: [&'a [T]; 2],
     walk: &'a Walk<2>,
     start: usize,
     output: &'a mut [T],
-    function: F,
+    /// Replaces each element of the first slice by the function of it and of that of the second slice.
+    apply: &'a dyn Fn(&mut [i32], &[i32]),
 }
 
-impl<T: Stored, F: IntegerFunction> Multiversioned for Chunk<'_, T, F> {
+impl<T: Stored> Multiversioned for Chunk<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Chunk { left, right, walk, start, output, function } = self;
+        let Chunk { operands, walk, start, mut output, apply } = self;
         let within = start % walk.row;
         let length = walk.row.min(output.len());
-        let [l_step, r_step] = walk.steps;
-        let mut rows = output.chunks_exact_mut(length);
-        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
-            let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
-            let Some(output) = rows.next() else { return };
-            let apply = |left: T, right: T| T::truncate(function.apply(left.into(), right.into()));
-            match (l_step, r_step) {
-                (0, 0) => output.fill(apply(left[0], right[0])),
-                (0, _) => output.iter_mut().zip(right).for_each(|(value, right)| *value = apply(left[0], *right)),
-                (_, 0) => output.iter_mut().zip(left).for_each(|(value, left)| *value = apply(*left, right[0])),
-                (_, _) => {
-                    let operands = left.iter().zip(right);
-                    output.iter_mut().zip(operands).for_each(|(value, (left, right))| *value = apply(*left, *right));
+        let rows = output.len() / length;
+        let (mut left, mut right, mut filled) = ([0; BLOCK], [0; BLOCK], 0);
+        walk.for_each_row(start / walk.row, rows, |offsets| {
+            let mut done = 0;
+            while done < length {
+                let count = (BLOCK - filled).min(length - done);
+                for (index, block) in [&mut left, &mut right].into_iter().enumerate() {
+                    let step = walk.steps[index];
+                    let operand = &operands[index][offsets[index] + (within + done) * step..];
+                    widen(operand, step, &mut block[filled..][..count]);
+                }
+                (done, filled) = (done + count, filled + count);
+                if filled == BLOCK || filled == output.len() {
+                    apply(&mut left[..filled], &right[..filled]);
+                    let (results, rest) = std::mem::take(&mut output).split_at_mut(filled);
+                    results.iter_mut().zip(&left).for_each(|(value, result)| *value = T::truncate(*result));
+                    (output, filled) = (rest, 0);
                 }
             }
         });
+    }
+}
+
+/// Copies adjacent elements, or repeats the first one if `step` is 0.
+#[inline(always)]
+fn widen<T: Stored>(operand: &[T], step: usize, block: &mut [i32]) {
+    match step {
+        0 => block.fill(operand[0].into()),
+        _ => block.iter_mut().zip(operand).for_each(|(wide, value)| *wide = (*value).into()),
+    }
+}
+
+impl IntegerFunction {
+    /// Replaces each element of `left` by the function of it and of that of `right`.
+    fn apply(self, isa: Isa, left: &mut [i32], right: &[i32]) {
+        match self {
+            Self::Maximum => isa.dispatch(Apply { left, right, function: Maximum }),
+            Self::Minimum => isa.dispatch(Apply { left, right, function: Minimum }),
+            Self::Prelu(function) => isa.dispatch(Apply { left, right, function }),
+            Self::Product(function) => isa.dispatch(Apply { left, right, function }),
+            Self::ShiftedSum(function) => isa.dispatch(Apply { left, right, function }),
+            Self::SquaredDifference(function) => isa.dispatch(Apply { left, right, function }),
+            Self::Sum(function) => isa.dispatch(Apply { left, right, function }),
+        }
+    }
+}
+
+/// Kernel that replaces each element of `left` by the function of it and of that of `right`.
+struct Apply<'a, F> {
+    left: &'a mut [i32],
+    right: &'a [i32],
+    function: F,
+}
+
+impl<F: Formula> Multiversioned for Apply<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let operands = self.left.iter_mut().zip(self.right);
+        operands.for_each(|(left, right)| *left = self.function.apply(*left, *right));
     }
 }
 
@@ -241,7 +318,6 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::Isa;
     use crate::testing::Random;
 
     fn finish(factor: f64) -> Finish {
@@ -252,14 +328,14 @@ mod tests {
         OperandScaling { zero_point, shift: 20, factor: Multiplier::new(factor) }
     }
 
-    fn check_isas(function: impl IntegerFunction, shapes: [&[usize]; 3]) {
+    fn check_isas(formula: impl Formula, function: IntegerFunction, shapes: [&[usize]; 3]) {
         let mut random = Random::new(3);
         let [left, right, output] = shapes.map(|shape| {
             let count = shape.iter().product::<usize>();
             (0..count).map(|_| random.below(256) as u8 as i8).collect::<Vec<_>>()
         });
         let mut expected = output.clone();
-        let pair = |l: i8, r: i8| function.apply(l.into(), r.into()) as i8;
+        let pair = |l: i8, r: i8| formula.apply(l.into(), r.into()) as i8;
         crate::elementwise::broadcast2((&left, shapes[0]), (&right, shapes[1]), (&mut expected, shapes[2]), pair);
         for isa in Isa::available() {
             let mut made = output.clone();
@@ -278,11 +354,15 @@ mod tests {
             [&[], &[2, 33], &[2, 33]],
         ] {
             let operands = [operand(0.5, 4), operand(0.31, -9)];
-            check_isas(Sum { operands, subtract: true, finish: finish(2e-6) }, shapes);
-            check_isas(Product { zero_points: [1, -7], finish: finish(0.01) }, shapes);
+            let sum = Sum { operands, subtract: true, finish: finish(2e-6) };
+            check_isas(sum, IntegerFunction::Sum(sum), shapes);
+            let product = Product { zero_points: [1, -7], finish: finish(0.01) };
+            check_isas(product, IntegerFunction::Product(product), shapes);
             let squares = operands.map(|operand| OperandScaling { shift: 7, ..operand });
-            check_isas(SquaredDifference { operands: squares, finish: finish(1e-6) }, shapes);
-            check_isas(Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) }, shapes);
+            let square = SquaredDifference { operands: squares, finish: finish(1e-6) };
+            check_isas(square, IntegerFunction::SquaredDifference(square), shapes);
+            let prelu = Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) };
+            check_isas(prelu, IntegerFunction::Prelu(prelu), shapes);
         }
     }
 

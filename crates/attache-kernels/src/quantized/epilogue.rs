@@ -3,6 +3,7 @@
 #![allow(unsafe_code)] // Targets are pointers into rows that tasks share out.
 
 use super::fixed_point::{Multiplier, Rounding};
+use super::instances::EpilogueKernels;
 use super::simd::{Integers, MOST_LANES};
 
 /// Position in C of a vector of sums: one row and up to a vector of adjacent columns.
@@ -17,10 +18,7 @@ pub struct OutputPosition {
 }
 
 /// Epilogue that converts the 32-bit sums of a matrix product or convolution to output elements.
-pub trait GemmEpilogue: Sync {
-    /// The type of an output element.
-    type Output: Copy + Send;
-
+pub trait GemmEpilogue: EpilogueKernels + Sync {
     /// Returns the number of columns that the epilogue has parameters for.
     fn outputs(&self) -> usize;
 
@@ -106,8 +104,6 @@ impl Requantize {
 }
 
 impl GemmEpilogue for Requantize {
-    type Output = u8;
-
     fn outputs(&self) -> usize {
         self.outputs
     }
@@ -181,8 +177,6 @@ impl<'a> Rescale<'a> {
 }
 
 impl GemmEpilogue for Rescale<'_> {
-    type Output = f32;
-
     fn outputs(&self) -> usize {
         self.columns.len() - MOST_LANES
     }

@@ -312,16 +312,18 @@ impl<T: Element, F: GemmEpilogue> IntegerMultiversioned for Pass<'_, T, F> {
 
     #[inline(always)]
     fn run<S: Integers>(self, simd: S) {
-        let most = if self.row_factor == 0 { S::ROWS } else { S::ROWS.min(SUMMED_ROWS) };
+        // Only groups of four need the sums of rows, so no other tiles with sums are compiled.
+        let summed = T::PACKS_K4 && self.row_factor != 0;
+        let most = if summed { S::ROWS.min(SUMMED_ROWS) } else { S::ROWS };
         let tiles = self.rows.div_ceil(most);
         for index in 0..tiles {
             let rows = portion(self.rows, tiles, index);
             // SAFETY: `multiply`'s caller guarantees every row.
             let (a, c) =
                 unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
-            match self.row_factor {
-                0 => self.tile::<S, false>(simd, rows, a, c),
-                _ => self.tile::<S, true>(simd, rows, a, c),
+            match summed {
+                true => self.tile::<S, true>(simd, rows, a, c),
+                false => self.tile::<S, false>(simd, rows, a, c),
             }
         }
     }
@@ -454,6 +456,17 @@ pub fn gemm<F: GemmEpilogue>(
     engine: Engine,
     a: &[u8],
     signed: bool,
+    zero_points: &[i32],
+    matrix: &PackedIntegers,
+    epilogue: &F,
+    c: &mut [F::Output],
+) {
+    epilogue.gemm(engine, (a, signed), zero_points, matrix, c);
+}
+
+pub(super) fn gemm_with<F: GemmEpilogue>(
+    engine: Engine,
+    (a, signed): (&[u8], bool),
     zero_points: &[i32],
     matrix: &PackedIntegers,
     epilogue: &F,

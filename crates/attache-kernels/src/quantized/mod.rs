@@ -13,6 +13,7 @@ mod epilogue;
 pub mod fixed_point;
 pub mod functions;
 mod gemm;
+mod instances;
 mod int16x8;
 pub mod lookup;
 pub mod narrow;
@@ -32,13 +33,14 @@ pub use dynamic::{quantize_asymmetrically, quantize_symmetrically};
 pub use epilogue::{GemmEpilogue, Requantize, Rescale};
 pub use fixed_point::{Multiplier, Rounding};
 pub use gemm::{Operand, PackedIntegers, Zero, gemm};
+pub use instances::{EpilogueKernels, StoredKernels};
 pub use int16x8::{
     Int16x8Epilogue, Int16x8Matrix, Int16x8Rounding, int16x8_convolve, int16x8_gemm, int16x8_groups,
     int16x8_transpose_convolve,
 };
 
 /// A type of quantized elements, of at most 16 bits.
-pub trait Stored: Element + Into<i32> + Ord {
+pub trait Stored: StoredKernels + Element + Into<i32> + Ord {
     /// The smallest value of the type.
     const LEAST: i32;
     /// The largest value of the type.

@@ -15,6 +15,16 @@ use crate::simd::{Multiversioned, Simd};
 ///
 /// Panics if the lengths of the slices do not match.
 pub fn average_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], bounds: (i32, i32)) {
+    T::average_pool(engine, pooling, input, output, bounds);
+}
+
+pub(super) fn average_pool_of<T: Stored>(
+    engine: Engine,
+    pooling: &Pooling,
+    input: &[T],
+    output: &mut [T],
+    bounds: (i32, i32),
+) {
     match sums_fit_32_bits::<T>(pooling.kernel) {
         true => run::<T, i32, Sum>(engine, pooling, input, output, |sum, count| mean(sum, count as i32, bounds)),
         false => run::<T, i64, Sum>(engine, pooling, input, output, |sum, count| mean(sum, count as i64, bounds)),
@@ -60,7 +70,17 @@ impl Total for i64 {
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn max_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], (low, high): (i32, i32)) {
+pub fn max_pool<T: Stored>(engine: Engine, pooling: &Pooling, input: &[T], output: &mut [T], bounds: (i32, i32)) {
+    T::max_pool(engine, pooling, input, output, bounds);
+}
+
+pub(super) fn max_pool_of<T: Stored>(
+    engine: Engine,
+    pooling: &Pooling,
+    input: &[T],
+    output: &mut [T],
+    (low, high): (i32, i32),
+) {
     run::<T, i32, Maximum>(engine, pooling, input, output, |largest, _| T::saturate(largest.max(low).min(high)));
 }
 

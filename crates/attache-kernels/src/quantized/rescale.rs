@@ -10,7 +10,16 @@ use crate::simd::{Multiversioned, Simd};
 /// # Panics
 ///
 /// Panics if the lengths differ.
-pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], (scale, zero_point): ScaleAndZero) {
+pub fn quantize<T: Stored>(engine: Engine, input: &[f32], output: &mut [T], to: ScaleAndZero) {
+    T::quantize(engine, input, output, to);
+}
+
+pub(super) fn quantize_to<T: Stored>(
+    engine: Engine,
+    input: &[f32],
+    output: &mut [T],
+    (scale, zero_point): ScaleAndZero,
+) {
     map(engine, input, output, Quantize { scale, zero_point });
 }
 
@@ -24,7 +33,16 @@ pub fn quantized(x: f32, (scale, zero_point): ScaleAndZero) -> i32 {
 /// # Panics
 ///
 /// Panics if the lengths differ.
-pub fn dequantize<T: Stored>(engine: Engine, input: &[T], output: &mut [f32], (scale, zero_point): ScaleAndZero) {
+pub fn dequantize<T: Stored>(engine: Engine, input: &[T], output: &mut [f32], from: ScaleAndZero) {
+    T::dequantize(engine, input, output, from);
+}
+
+pub(super) fn dequantize_from<T: Stored>(
+    engine: Engine,
+    input: &[T],
+    output: &mut [f32],
+    (scale, zero_point): ScaleAndZero,
+) {
     map(engine, input, output, Dequantize { scale, zero_point });
 }
 

@@ -28,6 +28,10 @@ pub fn neighbours(resize: &Resize, axis: usize, index: usize) -> (usize, usize, 
 ///
 /// Panics if the lengths of the slices do not match.
 pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
+    T::bilinear(engine, resize, input, output);
+}
+
+pub(super) fn bilinear_of<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     const ONE: i64 = 1 << DIGITS;
     let [down, across] =
         [0, 1].map(|axis| (0..resize.output[axis]).map(|index| neighbours(resize, axis, index)).collect::<Vec<_>>());
@@ -45,6 +49,10 @@ pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output:
 ///
 /// Panics if the lengths of the slices do not match.
 pub fn bilinear_in_floats<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
+    T::bilinear_in_floats(engine, resize, input, output);
+}
+
+pub(super) fn bilinear_in_floats_of<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     let [down, across] =
         [0, 1].map(|axis| (0..resize.output[axis]).map(|index| resize.neighbours(axis, index)).collect::<Vec<_>>());
     run(engine, resize, input, output, [&down, &across], |corners: [i32; 4], dy, dx| {

@@ -91,6 +91,19 @@ impl Relation {
         }
     }
 
+    /// Whether the relation is true of a left element that is less than, equal to, or greater than the right one; and
+    /// whether the opposite of all this is meant, also with NaN.
+    fn truths(self) -> ([bool; 3], bool) {
+        match self {
+            Relation::Equal => ([false, true, false], false),
+            Relation::Greater => ([false, false, true], false),
+            Relation::GreaterEqual => ([false, true, true], false),
+            Relation::Less => ([true, false, false], false),
+            Relation::LessEqual => ([true, true, false], false),
+            Relation::NotEqual => ([false, true, false], true),
+        }
+    }
+
     fn compare<T: Element + PartialOrd>(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         self.compare_by::<T, T>(eval, |left| left, |right| right)
     }
@@ -106,14 +119,11 @@ impl Relation {
         let left = (left.values::<T>()?, &left.shape[..]);
         let right = (right.values::<T>()?, &right.shape[..]);
         let output = (elements_mut::<u8>(output.bytes)?, &output.shape[..]);
-        match self {
-            Relation::Equal => broadcast2(left, right, output, |a, b| u8::from(l(a) == r(b))),
-            Relation::Greater => broadcast2(left, right, output, |a, b| u8::from(l(a) > r(b))),
-            Relation::GreaterEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) >= r(b))),
-            Relation::Less => broadcast2(left, right, output, |a, b| u8::from(l(a) < r(b))),
-            Relation::LessEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) <= r(b))),
-            Relation::NotEqual => broadcast2(left, right, output, |a, b| u8::from(l(a) != r(b))),
-        }
+        let ([less, equal, greater], opposite) = self.truths();
+        broadcast2(left, right, output, |a, b| {
+            let (a, b) = (l(a), r(b));
+            u8::from((less & (a < b)) | (equal & (a == b)) | (greater & (a > b))) ^ u8::from(opposite)
+        });
         Ok(())
     }
 

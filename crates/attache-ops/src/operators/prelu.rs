@@ -71,7 +71,7 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let from = QuantizationParameters::new(input.data_type, input.quantization)?;
     let slopes = QuantizationParameters::new(slope.data_type, slope.quantization)?;
     let to = QuantizationParameters::new(output.data_type, output.quantization)?;
-    let function = arithmetic([from, slopes], to, (T::LEAST, T::MOST));
+    let function = stored::IntegerFunction::Prelu(arithmetic([from, slopes], to, (T::LEAST, T::MOST)));
     let shape = output.shape;
     let (left, right) = ((input.values::<T>()?, &input.shape[..]), (slope.values::<T>()?, &slope.shape[..]));
     stored::binary(engine, function, left, right, (output.values::<T>()?, shape));

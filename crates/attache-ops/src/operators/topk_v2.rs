@@ -1,8 +1,6 @@
 //! TOPK_V2: the largest elements along the last axis in descending order, and their indices. Of equal
 //! elements the one with the lowest index comes first.
 
-use std::cmp::Ordering;
-
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
@@ -43,45 +41,51 @@ fn output(shape: &Shape, count: &[i64]) -> Result<Shape, OpError> {
     Ok(extents.into())
 }
 
-/// Calls `write` for the first `count` elements of each row in the order `order`, with the position in the
-/// output, the element, and its index in the row. Rows have `depth` elements.
-fn first<T: Copy>(
-    input: &[T],
-    depth: usize,
+/// An element's rank among those of its row: ascending ranks are descending elements, and equal elements are ranked by
+/// their places.
+type Rank = (i64, usize);
+
+/// Writes the first `count` elements of each row in descending order, and their places. Rows have `depth` elements. The
+/// smaller of two elements has the smaller `key`.
+fn largest<T: Copy>(
+    (input, depth): (&[T], usize),
     count: usize,
-    order: impl Fn(&T, &T) -> Ordering,
-    mut write: impl FnMut(usize, T, usize),
+    key: impl Fn(T) -> i64,
+    (values, places): (&mut [T], &mut [i32]),
 ) {
-    let mut places: Vec<usize> = Vec::with_capacity(depth);
+    let mut ranks: Vec<Rank> = Vec::with_capacity(depth);
     for (row, elements) in input.chunks_exact(depth).enumerate() {
-        let by_order = |a: &usize, b: &usize| order(&elements[*a], &elements[*b]).then(a.cmp(b));
-        places.clear();
-        places.extend(0..depth);
-        if count < depth {
-            places.select_nth_unstable_by(count, by_order);
-        }
-        places[..count].sort_unstable_by(by_order);
-        for (rank, place) in places[..count].iter().enumerate() {
-            write(row * count + rank, elements[*place], *place);
+        ranks.clear();
+        ranks.extend(elements.iter().map(|element| !key(*element)).zip(0..));
+        sort_first(&mut ranks, count);
+        for (at, (_, place)) in (row * count..).zip(&ranks[..count]) {
+            (values[at], places[at]) = (elements[*place], *place as i32);
         }
     }
 }
 
-/// Orders two floats so that the larger one comes first. Zeros of both signs are equal. NaN is larger than
-/// any number, or smaller if its sign bit is set.
-fn descending(a: &f32, b: &f32) -> Ordering {
-    (b + 0.0).total_cmp(&(a + 0.0))
+/// Moves the `count` smallest ranks to the front, in ascending order.
+fn sort_first(ranks: &mut [Rank], count: usize) {
+    if count < ranks.len() {
+        ranks.select_nth_unstable(count);
+    }
+    ranks[..count].sort_unstable();
+}
+
+/// Orders floats. Zeros of both signs are equal. NaN is larger than any number, or smaller if its sign bit is set.
+fn float_key(value: f32) -> i64 {
+    let bits = (value + 0.0).to_bits() as i32;
+    // The magnitudes of negative numbers are in the opposite order.
+    i64::from(if bits < 0 { bits ^ i32::MAX } else { bits })
 }
 
 /// Selects the elements of `$input`, which are of type `$type`, and writes both outputs.
 macro_rules! run {
-    ($type:ty, $input:expr, $outputs:expr, $order:expr) => {{
+    ($type:ty, $input:expr, $outputs:expr, $key:expr) => {{
         let [values, places] = $outputs;
         let (depth, count) = ($input.shape[$input.shape.rank() - 1], values.shape[values.shape.rank() - 1]);
-        let (values, places) = (values.values::<$type>()?, places.values::<i32>()?);
-        first($input.values::<$type>()?, depth, count, $order, |at, value, place| {
-            (values[at], places[at]) = (value, place as i32);
-        });
+        let outputs = (values.values::<$type>()?, places.values::<i32>()?);
+        largest(($input.values::<$type>()?, depth), count, $key, outputs);
     }};
 }
 
@@ -101,12 +105,12 @@ impl Operator for TopKV2 {
         let outputs: &mut [TensorMut<'_>] = &mut eval.outputs;
         let [values, places] = outputs else { return Err(OpError::invalid("it has two outputs")) };
         match input.data_type {
-            DataType::Int32 => run!(i32, input, [values, places], |a, b| b.cmp(a)),
-            DataType::Int64 => run!(i64, input, [values, places], |a, b| b.cmp(a)),
-            DataType::Int8 => run!(i8, input, [values, places], |a, b| b.cmp(a)),
-            DataType::Int16 => run!(i16, input, [values, places], |a, b| b.cmp(a)),
-            DataType::UInt8 => run!(u8, input, [values, places], |a, b| b.cmp(a)),
-            _ => run!(f32, input, [values, places], descending),
+            DataType::Int32 => run!(i32, input, [values, places], i64::from),
+            DataType::Int64 => run!(i64, input, [values, places], i64::from),
+            DataType::Int8 => run!(i8, input, [values, places], i64::from),
+            DataType::Int16 => run!(i16, input, [values, places], i64::from),
+            DataType::UInt8 => run!(u8, input, [values, places], i64::from),
+            _ => run!(f32, input, [values, places], float_key),
         }
         Ok(())
     }
@@ -129,7 +133,7 @@ mod tests {
     fn the_first_of_equals_comes_first() {
         let (mut values, mut places) = ([0.0; 6], [0; 6]);
         let input = [1.0, 3.0, 3.0, 2.0, -0.0, 0.0, f32::NAN, -1.0];
-        first(&input, 4, 3, descending, |at, value, place| (values[at], places[at]) = (value, place));
+        largest((&input, 4), 3, float_key, (&mut values, &mut places));
         assert_eq!((&values[..3], places), (&[3.0, 3.0, 2.0][..], [1, 2, 3, 2, 0, 1]));
     }
 

@@ -7,7 +7,7 @@ use attache_graph::{Eval, Fact, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::broadcast2;
 use attache_kernels::quantized::elementwise::{
-    Finish, IntegerFunction, Maximum, Minimum, OperandScaling, Product, ShiftedSum, SquaredDifference, Sum, binary,
+    Finish, IntegerFunction, OperandScaling, Product, ShiftedSum, SquaredDifference, Sum, binary,
 };
 use attache_kernels::quantized::{Multiplier, Rounding, Stored, functions};
 
@@ -83,12 +83,12 @@ impl QuantizedBinary {
         let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
         let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization)?);
         match self.arithmetic(data_type, inputs, output, activation)? {
-            Arithmetic::Maximum => run(eval, Maximum),
-            Arithmetic::Minimum => run(eval, Minimum),
-            Arithmetic::Sum(sum) => run(eval, sum),
-            Arithmetic::ShiftedSum(sum) => run(eval, sum),
-            Arithmetic::SquaredDifference(square) => run(eval, square),
-            Arithmetic::Product(product) => run(eval, product),
+            Arithmetic::Maximum => run(eval, IntegerFunction::Maximum),
+            Arithmetic::Minimum => run(eval, IntegerFunction::Minimum),
+            Arithmetic::Sum(sum) => run(eval, IntegerFunction::Sum(sum)),
+            Arithmetic::ShiftedSum(sum) => run(eval, IntegerFunction::ShiftedSum(sum)),
+            Arithmetic::SquaredDifference(square) => run(eval, IntegerFunction::SquaredDifference(square)),
+            Arithmetic::Product(product) => run(eval, IntegerFunction::Product(product)),
             Arithmetic::Quotient(quotient) => divide(eval, quotient.zero_points[1], |l, r| quotient.of(l, r)),
         }
     }
@@ -289,7 +289,7 @@ fn shifts(
     Ok(Some(shifts.map(i32::unsigned_abs)))
 }
 
-fn run(eval: &mut Eval<'_>, function: impl IntegerFunction) -> Result<(), OpError> {
+fn run(eval: &mut Eval<'_>, function: IntegerFunction) -> Result<(), OpError> {
     let (left, right, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
     let output = &mut eval.outputs[0];
     let shape = output.shape;
