@@ -1,6 +1,7 @@
 //! [`Report`], the result of a command, and [`Console`], which prints it as text or as one JSON object.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use ::console::measure_text_width;
@@ -8,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use crate::failure::{Failure, Status};
+use crate::io::files;
 
 /// The result of a command in both forms of output, and the exit status.
 #[derive(Debug)]
@@ -46,18 +48,19 @@ pub(crate) struct Console {
     /// Whether warnings, log lines and progress are left out.
     quiet: bool,
     color: bool,
-    /// Width of the terminal in characters; `None` if standard output is not a terminal.
+    /// Width of the terminal in characters, or what `COLUMNS` says; `None` if standard output is not a terminal.
     width: Option<usize>,
 }
 
 impl Console {
     /// Creates a console for standard output and standard error. Colours are used only on terminals, and not
-    /// if `NO_COLOR` is set.
+    /// if `NO_COLOR` is set. `COLUMNS` overrides the width of the terminal.
     pub(crate) fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
         let size = ::console::Term::stdout().size_checked().filter(|size| is_terminal && size.1 > 0);
-        let width = size.map(|(_, columns)| usize::from(columns));
+        let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = asked.filter(|columns| *columns > 0).or(size.map(|(_, columns)| usize::from(columns)));
         Self { json, quiet: false, color: wanted && is_terminal, width }
     }
 
@@ -72,18 +75,17 @@ impl Console {
     }
 
     /// Prints a command's result to standard output, in the requested form.
-    pub(crate) fn answer(&self, report: &Report) {
-        match self.json {
+    pub(crate) fn answer(&self, report: &Report) -> Result<(), Failure> {
+        written(match self.json {
             true => print(&report.json.to_string()),
             false => print(&report.text),
-        }
+        })
     }
 
     /// Prints a failure to standard error, or with `--json` as the one object on standard output.
     pub(crate) fn fail(&self, failure: &Failure) {
-        match self.json {
-            true => print(&failure.to_json().to_string()),
-            false => self.note(&format!("error: {failure}")),
+        if !self.json || print(&failure.to_json().to_string()).is_err() {
+            self.note(&format!("error: {failure}"));
         }
     }
 
@@ -274,10 +276,20 @@ fn elide(text: &str, most: usize) -> String {
     ends.map(clean).collect()
 }
 
-/// Prints to standard output. A closed pipe, for example to `head`, is not an error.
-fn print(text: &str) {
+/// Prints to standard output.
+fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    let _ = writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush());
+    writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush())
+}
+
+/// Converts the error of printing to standard output. A closed pipe, for example to `head`, is none.
+pub(crate) fn written(printed: io::Result<()>) -> Result<(), Failure> {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(files::unwritable(Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

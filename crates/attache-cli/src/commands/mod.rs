@@ -17,7 +17,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::console::{Console, Report};
+use crate::console::{self, Console, Report};
 use crate::environment;
 use crate::failure::{Failure, Status};
 
@@ -102,16 +102,16 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
         Ok(matches) => dispatch(&matches, console),
         Err(error) => return answer_parser(&error, &console),
     };
-    match result {
-        Ok(report) => {
-            console.answer(&report);
-            report.status
-        }
-        Err(failure) => {
-            console.fail(&failure);
-            failure.status()
-        }
-    }
+    answer(result, &console)
+}
+
+/// Prints the result of a command or its failure and returns the exit status.
+fn answer(result: Result<Report, Failure>, console: &Console) -> Status {
+    let printed = result.and_then(|report| console.answer(&report).map(|()| report.status));
+    printed.unwrap_or_else(|failure| {
+        console.fail(&failure);
+        failure.status()
+    })
 }
 
 fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
@@ -129,19 +129,18 @@ fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
 fn answer_parser(error: &clap::Error, console: &Console) -> Status {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (is_answer, console.json) {
-        (true, true) => {
-            console.answer(&Report::new("", serde_json::json!({ "help": error.to_string() })));
-            Status::Success
-        }
-        (_, false) => {
+        (true, true) => answer(Ok(Report::new("", serde_json::json!({ "help": error.to_string() }))), console),
+        (true, false) => match console::written(error.print()) {
+            Ok(()) => Status::Success,
+            Err(failure) => answer(Err(failure), console),
+        },
+        (false, false) => {
             let _ = error.print();
-            if is_answer { Status::Success } else { Status::Usage }
+            Status::Usage
         }
         (false, true) => {
             let text = error.to_string();
-            let failure = Failure::usage(text.trim().trim_start_matches("error: "));
-            console.fail(&failure);
-            failure.status()
+            answer(Err(Failure::usage(text.trim().trim_start_matches("error: "))), console)
         }
     }
 }
