@@ -20,12 +20,19 @@ pub(crate) struct Report {
     pub(crate) json: Value,
     /// The exit status.
     pub(crate) status: Status,
+    /// Whether the text is printed as it is, whatever the width of the terminal.
+    pub(crate) is_verbatim: bool,
 }
 
 impl Report {
     /// Creates the report of a command that succeeded.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, status: Status::Success }
+        Self { text: text.into(), json, status: Status::Success, is_verbatim: false }
+    }
+
+    /// Returns the same report with a text whose lines must not be broken, such as a program.
+    pub(crate) fn verbatim(self) -> Self {
+        Self { is_verbatim: true, ..self }
     }
 }
 
@@ -78,8 +85,23 @@ impl Console {
     pub(crate) fn answer(&self, report: &Report) -> Result<(), Failure> {
         written(match self.json {
             true => print(&report.json.to_string()),
-            false => print(&report.text),
+            false if report.is_verbatim => print(&report.text),
+            false => print(&self.fitted(&report.text)),
         })
+    }
+
+    /// Returns the text with lines that are wider than the terminal broken between words. What follows is indented.
+    fn fitted(&self, text: &str) -> String {
+        let Some(width) = self.width else { return text.to_owned() };
+        let fit = |line: &str| {
+            if measure_text_width(line) <= width {
+                return line.to_owned();
+            }
+            let indent = " ".repeat(line.len() - line.trim_start().len());
+            let room = width.saturating_sub(indent.len() + 2);
+            indent.clone() + &wrapped(line, room).join(&format!("\n{indent}  "))
+        };
+        text.lines().map(fit).collect::<Vec<_>>().join("\n")
     }
 
     /// Prints a failure to standard error, or with `--json` as the one object on standard output.
@@ -315,6 +337,14 @@ mod tests {
         assert_eq!(lines[2].trim(), "length");
         let wide = Console { width: None, ..console };
         assert!(wide.table(&["name", "ms", ""], &rows).contains(&name));
+    }
+
+    #[test]
+    fn prose_is_broken_between_words() {
+        let console = Console { json: false, quiet: false, color: false, width: Some(20) };
+        let text = console.fitted("short\n  some words that are too many\nand_one_that_is_too_long");
+        assert_eq!(text, "short\n  some words that\n    are too many\nand_one_that_is_too_long");
+        assert_eq!(Console { width: None, ..console }.fitted("a b c d e f g h i j k l"), "a b c d e f g h i j k l");
     }
 
     #[test]

@@ -339,7 +339,7 @@ fn report(console: &Console, device: &Device, found: &Found, coverage: Option<&C
         json["unseen"] = json!(unseen);
     }
     let status = if good { Status::Success } else { Status::Comparison };
-    Report { text: lines.join("\n"), json, status }
+    Report { status, ..Report::new(lines.join("\n"), json) }
 }
 
 fn line(console: &Console, failure: &Mismatch) -> String {

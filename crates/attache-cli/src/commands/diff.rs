@@ -184,7 +184,7 @@ impl Answer {
             parts.extend(self.hybrid.explanation());
         }
         let status = if passes { Status::Success } else { Status::Comparison };
-        Report { text: parts.join("\n"), json: self.json(), status }
+        Report { status, ..Report::new(parts.join("\n"), self.json()) }
     }
 
     fn json(&self) -> Value {

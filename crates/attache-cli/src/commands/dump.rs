@@ -36,7 +36,7 @@ impl Command for Dump {
         let model = source.open()?;
         let text = self.text(&Entry::new(&model, &source.name, &self.entry)?)?;
         let json = json!({ "model": source.name, "stage": self.stage.word(), "text": text });
-        Ok(Report::new(text, json))
+        Ok(Report::new(text, json).verbatim())
     }
 }
 
