@@ -1,7 +1,6 @@
 //! [`Report`], the result of a command, and [`Console`], which prints it as text or as one JSON object.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use ::console::measure_text_width;
@@ -9,7 +8,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use crate::failure::{Failure, Status};
-use crate::io::files;
 
 /// The result of a command in both forms of output, and the exit status.
 #[derive(Debug)]
@@ -82,12 +80,12 @@ impl Console {
     }
 
     /// Prints a command's result to standard output, in the requested form.
-    pub(crate) fn answer(&self, report: &Report) -> Result<(), Failure> {
-        written(match self.json {
+    pub(crate) fn answer(&self, report: &Report) -> io::Result<()> {
+        match self.json {
             true => print(&report.json.to_string()),
             false if report.is_verbatim => print(&report.text),
             false => print(&self.fitted(&report.text)),
-        })
+        }
     }
 
     /// Returns the text with lines that are wider than the terminal broken between words. What follows is indented.
@@ -302,16 +300,6 @@ fn elide(text: &str, most: usize) -> String {
 fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush())
-}
-
-/// Converts the error of printing to standard output. A closed pipe, for example to `head`, is none.
-pub(crate) fn written(printed: io::Result<()>) -> Result<(), Failure> {
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(files::unwritable(Path::new("standard output"), &error))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -96,6 +96,7 @@ static SHAPES: &[Bad] = &[
 
 static ARRAYS: &[Bad] = &[
     ("run relu.tflite -d cpu -i none.npy", 2, &["none.npy: there is no such file", "check the path"]),
+    ("run relu.tflite -d cpu -i x=", 2, &["\"\": there is no such file", "check the path"]),
     ("run relu.tflite -d cpu -i models", 2, &["models: this is a directory", "name a file"]),
     ("run relu.tflite -d cpu -i z=x.npy", 2, &["no input named \"z\"", "its inputs are \"x\""]),
     ("run relu.tflite -d cpu -i x.npy -i x.npy", 2, &["--input x.npy: there is no input left", "leave it out"]),
