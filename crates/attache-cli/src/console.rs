@@ -18,12 +18,19 @@ pub(crate) struct Report {
     pub(crate) json: Value,
     /// The exit status.
     pub(crate) status: Status,
+    /// Whether the text is printed as it is, whatever the width of the terminal.
+    pub(crate) is_verbatim: bool,
 }
 
 impl Report {
     /// Creates the report of a command that succeeded.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, status: Status::Success }
+        Self { text: text.into(), json, status: Status::Success, is_verbatim: false }
+    }
+
+    /// Returns the same report with a text whose lines must not be broken, such as a program.
+    pub(crate) fn verbatim(self) -> Self {
+        Self { is_verbatim: true, ..self }
     }
 }
 
@@ -46,18 +53,19 @@ pub(crate) struct Console {
     /// Whether warnings, log lines and progress are left out.
     quiet: bool,
     color: bool,
-    /// Width of the terminal in characters; `None` if standard output is not a terminal.
+    /// Width of the terminal in characters, or what `COLUMNS` says; `None` if standard output is not a terminal.
     width: Option<usize>,
 }
 
 impl Console {
     /// Creates a console for standard output and standard error. Colours are used only on terminals, and not
-    /// if `NO_COLOR` is set.
+    /// if `NO_COLOR` is set. `COLUMNS` overrides the width of the terminal.
     pub(crate) fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let is_terminal = io::stdout().is_terminal();
         let size = ::console::Term::stdout().size_checked().filter(|size| is_terminal && size.1 > 0);
-        let width = size.map(|(_, columns)| usize::from(columns));
+        let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = asked.filter(|columns| *columns > 0).or(size.map(|(_, columns)| usize::from(columns)));
         Self { json, quiet: false, color: wanted && is_terminal, width }
     }
 
@@ -72,18 +80,32 @@ impl Console {
     }
 
     /// Prints a command's result to standard output, in the requested form.
-    pub(crate) fn answer(&self, report: &Report) {
+    pub(crate) fn answer(&self, report: &Report) -> io::Result<()> {
         match self.json {
             true => print(&report.json.to_string()),
-            false => print(&report.text),
+            false if report.is_verbatim => print(&report.text),
+            false => print(&self.fitted(&report.text)),
         }
+    }
+
+    /// Returns the text with lines that are wider than the terminal broken between words. What follows is indented.
+    fn fitted(&self, text: &str) -> String {
+        let Some(width) = self.width else { return text.to_owned() };
+        let fit = |line: &str| {
+            if measure_text_width(line) <= width {
+                return line.to_owned();
+            }
+            let indent = " ".repeat(line.len() - line.trim_start().len());
+            let room = width.saturating_sub(indent.len() + 2);
+            indent.clone() + &wrapped(line, room).join(&format!("\n{indent}  "))
+        };
+        text.lines().map(fit).collect::<Vec<_>>().join("\n")
     }
 
     /// Prints a failure to standard error, or with `--json` as the one object on standard output.
     pub(crate) fn fail(&self, failure: &Failure) {
-        match self.json {
-            true => print(&failure.to_json().to_string()),
-            false => self.note(&format!("error: {failure}")),
+        if !self.json || print(&failure.to_json().to_string()).is_err() {
+            self.note(&format!("error: {failure}"));
         }
     }
 
@@ -274,10 +296,10 @@ fn elide(text: &str, most: usize) -> String {
     ends.map(clean).collect()
 }
 
-/// Prints to standard output. A closed pipe, for example to `head`, is not an error.
-fn print(text: &str) {
+/// Prints to standard output.
+fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    let _ = writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush());
+    writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush())
 }
 
 #[cfg(test)]
@@ -303,6 +325,14 @@ mod tests {
         assert_eq!(lines[2].trim(), "length");
         let wide = Console { width: None, ..console };
         assert!(wide.table(&["name", "ms", ""], &rows).contains(&name));
+    }
+
+    #[test]
+    fn prose_is_broken_between_words() {
+        let console = Console { json: false, quiet: false, color: false, width: Some(20) };
+        let text = console.fitted("short\n  some words that are too many\nand_one_that_is_too_long");
+        assert_eq!(text, "short\n  some words that\n    are too many\nand_one_that_is_too_long");
+        assert_eq!(Console { width: None, ..console }.fitted("a b c d e f g h i j k l"), "a b c d e f g h i j k l");
     }
 
     #[test]

@@ -97,9 +97,10 @@ impl Failure {
         }
     }
 
-    /// Returns the failure with its message prefixed by what it concerns, e.g. a path.
+    /// Returns the failure with its message prefixed by what it concerns, e.g. a path; an empty path is `""`.
     pub(crate) fn at(self, location: impl fmt::Display) -> Self {
-        Self { message: format!("{location}: {}", self.message), ..self }
+        let location = Some(location.to_string()).filter(|location| !location.is_empty());
+        Self { message: format!("{}: {}", location.as_deref().unwrap_or("\"\""), self.message), ..self }
     }
 
     pub(crate) fn status(&self) -> Status {

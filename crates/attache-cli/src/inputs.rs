@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::arguments::entry::Entry;
-use crate::arguments::{assign, finite};
+use crate::arguments::{assign, divisor, finite, whole};
 use crate::console::Console;
 use crate::device::Device;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::io::files;
 use crate::io::npy::{self, Array};
 use crate::io::picture::{Filled, Input, Picture, Scaling};
@@ -30,10 +30,10 @@ pub(crate) struct InputArguments {
     /// For an integer input, (value - mean) / std is then quantized with the input's scale and zero point, or rounded
     /// if it has none. If neither the command line nor the metadata gives a mean, uint8 takes the values unchanged,
     /// int8 takes them minus 128, and int16 takes -1 to 1, quantized.
-    #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = finite::<f32>)]
+    #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = divisor)]
     std: Option<f32>,
     /// Seed of random inputs [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
     seed: Option<u64>,
 }
 
@@ -67,6 +67,19 @@ impl Given {
         (0..self.inputs.len()).filter(|index| self.inputs[*index].1.is_none()).collect()
     }
 
+    /// Returns the failure of a run on these inputs with the name of the model and, where the inputs may be the cause,
+    /// a remedy.
+    pub(crate) fn explain(&self, model: &str, failure: Failure) -> Failure {
+        let remedy = match (failure.kind, self.random().is_empty()) {
+            (Kind::Model, true) => "; check the values of the inputs",
+            (Kind::Model, false) => "; inputs are random numbers, which may not suit it: --input FILE gives others",
+            (Kind::Unsupported, _) => "",
+            _ => return failure,
+        };
+        let failure = failure.at(model);
+        Failure { message: failure.message + remedy, ..failure }
+    }
+
     /// Describes the sources in one line; `None` for a model without inputs.
     pub(crate) fn text(&self, console: &Console) -> Option<String> {
         let random = format!("random numbers, seed {}", self.seed);
@@ -97,7 +110,7 @@ impl InputArguments {
     pub(crate) fn fill(&self, setting: Setting<'_>, to: &mut Interpreter) -> Result<Given, Failure> {
         let mut given = Given::at_random(to, self.seed());
         let missing = |name: &str| setting.entry.no_input(name);
-        let files = assign(&self.input, to.inputs().len(), |name| to.input_index(name), missing)?;
+        let files = assign(("--input", &self.input), to.inputs().len(), |name| to.input_index(name), missing)?;
         let mut arrays = Vec::with_capacity(files.len());
         let mut pictures = 0;
         for (index, file) in files {
@@ -132,7 +145,9 @@ impl InputArguments {
     /// without a random input.
     fn check_use(&self, console: &Console, pictures: usize, given: &Given) -> Result<(), Failure> {
         if self.std.is_some() && pictures == 0 {
-            return Err(Failure::usage("--mean and --std are for pictures, and no --input is one"));
+            let text =
+                "--mean and --std are for pictures, and no --input is one; leave them out, or give a PNG or JPEG file";
+            return Err(Failure::usage(text));
         }
         if self.seed.is_some() && given.random().is_empty() {
             console.warn("--seed changes nothing: no input is random");
@@ -200,9 +215,6 @@ impl InputArguments {
         data_type: DataType,
         channels: usize,
     ) -> Result<Option<Scaling>, Failure> {
-        if self.std == Some(0.0) {
-            return Err(Failure::usage("--std must not be 0"));
-        }
         if let (Some(mean), Some(std)) = (self.mean, self.std) {
             return Ok(Some(Scaling { mean: vec![mean], std: vec![std] }));
         }
@@ -279,7 +291,8 @@ fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, 
             format!("the model takes no such shape, so save array.reshape({})", extents.join(", "))
         }
         Some(failure) => {
-            format!("the model takes no such shape, so give {file} another ({})", failure.message.replace('\n', " "))
+            let reason = failure.message.replace('\n', " ").replace("--shape ", "");
+            format!("the model takes no such shape, so give {file} another ({reason})")
         }
     };
     Err(Failure::usage(format!("{reasons}; {remedy}")))

@@ -84,7 +84,7 @@ fn check_identifier(bytes: &[u8]) -> Result<(), ModelError> {
         _ if bytes.get(257..262) == Some(b"ustar") => "a tar archive: extract the .tflite file from it",
         _ if is_picture(bytes) => "a picture, which is an input: name the .tflite file as the model",
         _ if bytes.starts_with(b"\x93NUMPY") => "a .npy array, which is an input: name the .tflite file as the model",
-        _ if bytes.starts_with(b"<") => "text in a markup language, perhaps the web page of a failed download",
+        _ if bytes.starts_with(b"<") => "text in a markup language, perhaps a web page: download the file itself",
         _ if bytes.get(4..7) == Some(b"TFL") => "its format is of another generation than TFL3: convert the model anew",
         _ => "bytes 4 to 8 are not `TFL3`; name a file that TensorFlow Lite's converter wrote",
     };

@@ -187,7 +187,11 @@ pub(crate) fn require_memory(bytes: u64) -> Result<(), OpError> {
     if bytes < LITTLE {
         return Ok(());
     }
-    let no_memory = || OpError::out_of_memory(format!("no memory for {bytes} bytes of packed weights and scratch"));
+    let no_memory = || {
+        OpError::out_of_memory(format!(
+            "no memory for {bytes} bytes of packed weights and scratch; take a smaller model or input shape"
+        ))
+    };
     let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| no_memory())
 }

@@ -2,7 +2,7 @@
 //! shapes than in the file. Also composes `--shape` options for error messages to propose.
 
 use attache::model::{Subgraph, Tensor};
-use attache::{Model, Shape};
+use attache::{Error, ErrorKind, Model, Shape, stages};
 
 use crate::arguments::{EntryArguments, assign};
 use crate::console::Console;
@@ -16,6 +16,8 @@ pub(crate) type Shapes = Vec<(usize, Vec<usize>)>;
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) model: &'a Model,
+    /// The model's path or name, for messages.
+    pub(crate) name: &'a str,
     /// Index of the subgraph.
     pub(crate) index: usize,
     /// The key that `--signature` gave.
@@ -25,20 +27,20 @@ pub(crate) struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Resolves the arguments of the command line.
-    pub(crate) fn new(model: &'a Model, arguments: &'a EntryArguments) -> Result<Self, Failure> {
+    pub(crate) fn new(model: &'a Model, name: &'a str, arguments: &'a EntryArguments) -> Result<Self, Failure> {
         let signature = arguments.signature.as_deref();
-        let index = signature.map_or(Ok(0), |key| subgraph_of(model, key))?;
-        let mut entry = Self { model, index, signature, shapes: Vec::new() };
+        let index = signature.map_or(Ok(0), |key| subgraph_of(model, key)).map_err(|failure| failure.at(name))?;
+        let mut entry = Self { model, name, index, signature, shapes: Vec::new() };
         let (find, missing) = (|name: &str| entry.find(name), |name: &str| entry.no_input(name));
-        let assigned = assign(&arguments.shape, entry.subgraph().inputs.len(), find, missing)?;
+        let assigned = assign(("--shape", &arguments.shape), entry.subgraph().inputs.len(), find, missing)?;
         let shape = |(input, text)| Ok((input, entry.parse(text, &entry.tensor(input).shape)?));
         entry.shapes = assigned.into_iter().map(shape).collect::<Result<_, Failure>>()?;
         Ok(entry)
     }
 
     /// Returns the first subgraph, with these shapes.
-    pub(crate) fn first(model: &'a Model, shapes: Shapes) -> Self {
-        Self { model, index: 0, signature: None, shapes }
+    pub(crate) fn first(model: &'a Model, name: &'a str, shapes: Shapes) -> Self {
+        Self { model, name, index: 0, signature: None, shapes }
     }
 
     /// Returns the same subgraph with other shapes.
@@ -78,7 +80,8 @@ impl<'a> Entry<'a> {
         let extents = inner.unwrap_or(text).split(',').map(|extent| extent.trim().parse::<usize>());
         let wrong = |_| {
             let own = written(own.extents());
-            Failure::usage(format!("\"{text}\" is not a shape; the input's own is written {own}"))
+            let reason = format!("--shape \"{text}\" is not a shape, which is whole numbers with commas between them");
+            Failure::usage(format!("{reason}; the input's own is written {own}"))
         };
         extents.collect::<Result<_, _>>().map_err(wrong)
     }
@@ -87,12 +90,34 @@ impl<'a> Entry<'a> {
     pub(crate) fn no_input(&self, name: &str) -> Failure {
         let count = self.subgraph().inputs.len();
         let names = listed((0..count).map(|input| self.tensor(input).name.as_str()));
-        Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {names}"))
+        Failure::usage(format!("the model has no input named \"{name}\"; its inputs are {names}")).at(self.name)
+    }
+
+    /// Converts an error about the model. The message names the model, and the `--shape` options if it is valid
+    /// without them.
+    pub(crate) fn failure(&self, error: Error) -> Failure {
+        let name = self.name;
+        match error.kind() {
+            ErrorKind::Model if self.is_valid_without_shapes() => {
+                let (options, own) = (self.options(&self.shapes), self.own_shapes());
+                Failure::usage(format!("{name} does not take {options}: {error}; its own shapes are {own}"))
+            }
+            ErrorKind::Model => Failure::from(error).at(format!("{name} is inconsistent; convert it anew")),
+            ErrorKind::Unsupported | ErrorKind::LimitExceeded | ErrorKind::NotDelegated => {
+                Failure::from(error).at(name)
+            }
+            _ => error.into(),
+        }
+    }
+
+    /// Whether there are `--shape` options and the model is valid with its own shapes.
+    fn is_valid_without_shapes(&self) -> bool {
+        !self.shapes.is_empty() && stages::import(self.model, self.index, &[]).is_ok()
     }
 
     /// Returns the values of `--shape` options for the inputs that have other shapes, with their shapes in
     /// the file.
-    pub(crate) fn own_shapes(&self) -> String {
+    fn own_shapes(&self) -> String {
         let own = |(input, _): &(usize, Vec<usize>)| (*input, self.tensor(*input).shape.to_vec());
         self.options(&self.shapes.iter().map(own).collect()).replace("--shape ", "")
     }
@@ -169,7 +194,7 @@ mod tests {
 
     fn parsed(texts: &[&str], model: &Model) -> Result<Shapes, Failure> {
         let arguments = EntryArguments { signature: None, shape: texts.iter().map(|text| text.to_string()).collect() };
-        Entry::new(model, &arguments).map(|entry| entry.shapes)
+        Entry::new(model, "m", &arguments).map(|entry| entry.shapes)
     }
 
     #[test]
@@ -200,13 +225,13 @@ mod tests {
         ];
         for (names, expected) in cases {
             let model = model(names);
-            let text = Entry::first(&model, Vec::new()).options(&shapes);
+            let text = Entry::first(&model, "m", Vec::new()).options(&shapes);
             assert_eq!(text, expected);
             let words: Vec<&str> = text.split("--shape ").skip(1).map(|word| word.trim().trim_matches('\'')).collect();
             assert!(parsed(&words, &model).unwrap().contains(&shapes[0]), "{names:?}");
         }
         let model = model(&["x"]);
-        assert_eq!(Entry::first(&model, Vec::new()).options(&vec![(0, vec![])]), "--shape 'x=[]'");
+        assert_eq!(Entry::first(&model, "m", Vec::new()).options(&vec![(0, vec![])]), "--shape 'x=[]'");
     }
 
     #[test]
@@ -221,9 +246,9 @@ mod tests {
         let model = Model::from_bytes(builder.finish()).unwrap();
         let arguments = |key: &str| EntryArguments { signature: Some(key.to_owned()), shape: vec!["x=3".to_owned()] };
         let infer = arguments("infer");
-        let entry = Entry::new(&model, &infer).unwrap();
+        let entry = Entry::new(&model, "m", &infer).unwrap();
         assert_eq!((entry.index, entry.shapes), (1, vec![(0, vec![3])]));
-        let text = Entry::new(&model, &arguments("save")).unwrap_err().message;
+        let text = Entry::new(&model, "m", &arguments("save")).unwrap_err().message;
         assert!(text.ends_with("it has \"train\", \"infer\""), "{text}");
     }
 }

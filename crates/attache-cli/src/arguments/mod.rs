@@ -123,7 +123,7 @@ pub(crate) struct DeviceArguments {
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
     /// CPU threads; by default as many as the machine has, at most 4
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u16, 1>)]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -164,19 +164,19 @@ impl DeviceArguments {
 #[command(next_help_heading = "Limits: a model that asks for more is refused")]
 pub(crate) struct LimitArguments {
     /// Bytes of one tensor
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
     limit_tensor_bytes: Option<u64>,
     /// Bytes of the arena, which holds the CPU's tensors of known shapes, plus packed weights and scratch
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
     limit_arena_bytes: Option<u64>,
     /// Operators of a subgraph
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize, 0>)]
     limit_operators: Option<usize>,
     /// Multiply-adds of one run, estimated from shapes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
     limit_multiply_adds: Option<u64>,
     /// Steps of all loops in one run
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
     limit_loop_steps: Option<u64>,
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct EntryArguments {
     #[arg(long, value_name = "KEY")]
     pub(crate) signature: Option<String>,
     /// Another shape for an input, as 1,224,224,3 or input=1,224,224,3; by order or by name
-    #[arg(short, long, value_name = "[NAME=]EXTENTS")]
+    #[arg(short, long, value_name = "[NAME=]EXTENTS", allow_hyphen_values = true)]
     pub(crate) shape: Vec<String>,
 }
 
@@ -214,15 +214,15 @@ pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Assigns each `[NAME=]VALUE` to one of `count` inputs: values without a name by order, the others by name.
-/// Returns pairs of input index and value. `find` returns the index of the input with a name; `missing` makes
+/// Assigns each `[NAME=]VALUE` of `option` to one of `count` inputs: values without a name by order, the others by
+/// name. Returns pairs of input index and value. `find` returns the index of the input with a name; `missing` makes
 /// the error for a name that no input has.
-pub(crate) fn assign(
-    texts: &[String],
+pub(crate) fn assign<'a>(
+    (option, texts): (&str, &'a [String]),
     count: usize,
     find: impl Fn(&str) -> Option<usize>,
     missing: impl Fn(&str) -> Failure,
-) -> Result<Vec<(usize, &str)>, Failure> {
+) -> Result<Vec<(usize, &'a str)>, Failure> {
     let mut next = 0;
     let mut assigned: Vec<(usize, &str)> = Vec::new();
     for text in texts {
@@ -239,20 +239,43 @@ pub(crate) fn assign(
             }
         };
         if index >= count {
-            return Err(Failure::usage(format!("\"{text}\" is for input {index}, but the model has {count} of them")));
+            return Err(excess(option, text, count));
         }
         if assigned.iter().any(|(other, _)| *other == index) {
-            return Err(Failure::usage(format!("\"{text}\" is for input {index}, which has one already")));
+            let reason = format!("{option} {text}: input {index} has one already; give each input at most one");
+            return Err(Failure::usage(reason));
         }
         assigned.push((index, value));
     }
     Ok(assigned)
 }
 
+/// Returns the error for a value of `option` that no input is left for.
+fn excess(option: &str, text: &str, count: usize) -> Failure {
+    let reason = format!("{option} {text}: there is no input left for it, of the model's {count}");
+    Failure::usage(format!("{reason}; leave it out, or say which one with NAME="))
+}
+
+/// Parses a whole number of `LEAST` or more.
+pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<T, String> {
+    let number = text.parse::<u64>().ok().filter(|number| *number >= LEAST);
+    let most = u64::MAX >> (64 - 8 * size_of::<T>());
+    let wrong = || format!("it must be a whole number from {LEAST} to {most}");
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(wrong)
+}
+
 /// Parses a finite number.
 pub(crate) fn finite<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, String> {
     let number = text.parse::<T>().ok().filter(|number| (*number).into().is_finite());
     number.ok_or_else(|| "it must be a finite number".to_owned())
+}
+
+/// Parses a finite number other than 0, by which something is divided.
+pub(crate) fn divisor(text: &str) -> Result<f32, String> {
+    finite(text)
+        .ok()
+        .filter(|number| *number != 0.0)
+        .ok_or_else(|| "it must be a finite number other than 0".to_owned())
 }
 
 /// Parses an error limit: a finite number of 0 or more.
@@ -299,7 +322,7 @@ mod tests {
 
     fn assigned(texts: &[&str]) -> Result<Vec<(usize, String)>, Failure> {
         let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
-        let assigned = assign(&texts, 2, find, |name| Failure::usage(format!("no \"{name}\"")))?;
+        let assigned = assign(("--input", &texts), 2, find, |name| Failure::usage(format!("no \"{name}\"")))?;
         Ok(assigned.into_iter().map(|(index, value)| (index, value.to_owned())).collect())
     }
 
@@ -309,8 +332,8 @@ mod tests {
         assert_eq!(assigned(&["style=b.npy", "a.npy"]).unwrap(), [(1, "b.npy".into()), (0, "a.npy".into())]);
         assert_eq!(assigned(&["./x=1/a.npy"]).unwrap(), [(0, "./x=1/a.npy".into())]);
         assert!(assigned(&["other=a.npy"]).unwrap_err().message.contains("\"other\""));
-        assert!(assigned(&["a", "b", "c"]).is_err());
-        assert!(assigned(&["a", "image=b"]).is_err());
+        assert!(assigned(&["a", "b", "c"]).unwrap_err().message.starts_with("--input c: there is no input left"));
+        assert!(assigned(&["a", "image=b"]).unwrap_err().message.starts_with("--input image=b: input 0 has one"));
     }
 
     #[test]
@@ -326,6 +349,16 @@ mod tests {
         assert!(
             ["nan", "inf", "-inf", "x", ""].iter().all(|text| finite::<f64>(text).is_err() && tolerance(text).is_err())
         );
-        assert!(tolerance("-1").is_err());
+        assert!(tolerance("-1").is_err() && divisor("0").is_err() && divisor("-0.0").is_err());
+    }
+
+    #[test]
+    fn whole_numbers_have_a_range() {
+        assert_eq!((whole::<u16, 1>("65535"), whole::<u64, 0>("0")), (Ok(u16::MAX), Ok(0)));
+        for text in ["0", "65536", "-1", "1.5", "many", ""] {
+            let expected = "it must be a whole number from 1 to 65535";
+            assert_eq!(whole::<u16, 1>(text), Err(expected.to_owned()), "{text}");
+        }
+        assert!(whole::<u64, 0>("x").unwrap_err().ends_with("from 0 to 18446744073709551615"));
     }
 }

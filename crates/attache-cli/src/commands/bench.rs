@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, EntryArguments};
+use crate::arguments::{DeviceArguments, EntryArguments, whole};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -47,10 +47,10 @@ pub(super) struct Bench {
     #[arg(required_unless_present = "compare")]
     model: Option<PathBuf>,
     /// Measured runs [default: at least 50, and at least one second of them]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32, 1>)]
     runs: Option<u32>,
     /// Warm-up runs after the first run [default: at least 1, and at least half a second of them]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 0>)]
     warmup: Option<u32>,
     /// Show where the time goes: on the GPU dispatch by dispatch, on the CPU operator by operator
     #[arg(short, long)]
@@ -110,7 +110,7 @@ impl Command for Bench {
 impl Bench {
     fn measure(&self, console: &Console, model: &Path) -> Result<Report, Failure> {
         let destinations = [&self.out, &self.chrome_trace, &self.svg];
-        destinations.into_iter().flatten().try_for_each(|path| files::check_destination(path))?;
+        files::check_destinations(destinations.into_iter().flatten().map(PathBuf::as_path))?;
         let source = Source::find(model)?;
         let name = source.name.clone();
         let bytes = source.read()?;
@@ -118,7 +118,7 @@ impl Bench {
         let device = Device::open(&self.device)?;
         let start = Instant::now();
         let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
-        let entry = Entry::new(&model, &self.entry)?;
+        let entry = Entry::new(&model, &name, &self.entry)?;
         let mut interpreter = device.interpreter(&entry)?;
         let init = milliseconds(start);
         // Report that profiling is impossible before the long measurements start.
@@ -128,7 +128,7 @@ impl Bench {
         let given = self.inputs.fill_all(setting, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
         console.log(&caller.interpreter.placement().log);
-        let times = self.times(console, &mut caller, init)?;
+        let times = self.times(console, &mut caller, init).map_err(|failure| given.explain(&name, failure))?;
         let figures = caller.interpreter.report();
         let profiles = match &profiled {
             Some(device) => {

@@ -122,14 +122,28 @@ impl Check {
         }
         cases.sort();
         cases.dedup();
+        if cases.is_empty() {
+            return Err(self.no_case());
+        }
         if let Some(text) = &self.filter {
             cases.retain(|folder| folder.to_string_lossy().contains(text.as_str()));
+            if cases.is_empty() {
+                let reason =
+                    format!("--filter {text}: no case has this text in its path; give another, or leave it out");
+                return Err(Failure::usage(reason));
+            }
         }
-        let no_case = match self.against {
-            Against::Golden => "no case found: a case is a folder with model.tflite, in_0.npy, … and out_0.npy, …",
-            Against::Cpu | Against::Operators => "no case found: a case is a folder with model.tflite and in_0.npy, …",
+        Ok(cases)
+    }
+
+    /// Returns the error that there is no case in the folders.
+    fn no_case(&self) -> Failure {
+        let folders = self.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+        let files = match self.against {
+            Against::Golden => "model.tflite, in_0.npy, … and out_0.npy, …",
+            Against::Cpu | Against::Operators => "model.tflite and in_0.npy, …",
         };
-        if cases.is_empty() { Err(Failure::usage(no_case)) } else { Ok(cases) }
+        Failure::usage(format!("there is no case in it; name a folder with {files}, or one above it")).at(folders)
     }
 }
 
@@ -255,22 +269,17 @@ fn name(model: &Model) -> String {
 /// Runs the model on the case's inputs and returns its outputs, not compared yet.
 fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failure> {
     let subgraph = &model.subgraphs()[0];
-    let counts =
-        [("in", subgraph.inputs.len(), case.inputs.len()), ("out", subgraph.outputs.len(), case.outputs.len())];
-    for (stem, needed, given) in counts {
-        if needed != given {
-            return Err(Failure::usage(format!("{given} files {stem}_K.npy for {needed} of the model")));
-        }
-    }
+    check_count("out", subgraph.outputs.len(), case.outputs.len())?;
     let declared = subgraph.inputs.iter().map(|tensor| &subgraph.tensors[*tensor].shape);
     let shapes = declared.zip(&case.inputs).enumerate().filter(|(_, (declared, input))| **declared != input.shape);
     let shapes: Vec<_> = shapes.map(|(index, (_, input))| (index, input.shape.to_vec())).collect();
-    let mut interpreter = device.interpreter(&Entry::first(model, shapes))?;
+    let mut interpreter = device.interpreter(&Entry::first(model, "model.tflite", shapes))?;
     for (index, input) in case.inputs.iter().enumerate() {
         let expected: DataType = interpreter.inputs()[index].data_type;
         if input.data_type != expected {
             let reason = format!("in_{index}.npy is of type {}, the input of type {expected}", input.data_type);
-            return Err(Failure::usage(reason));
+            let remedy = format!("save array.astype(\"{}\")", expected.name().to_lowercase());
+            return Err(Failure::usage(format!("{reason}; {remedy}")));
         }
         interpreter.write_bytes(index, &input.bytes)?;
     }
@@ -280,6 +289,15 @@ fn outputs(model: &Model, case: &Case, device: &Device) -> Result<Outcome, Failu
     Failure::of_panics(&figures)?;
     let [all, left] = [interpreter.placement().nodes.len(), interpreter.placement().left_behind().count()];
     Ok(Outcome { arrays, mismatches: Vec::new(), figures, operators: [all - left, all] })
+}
+
+/// Returns an error if a case has another number of files than the model has inputs (`in`) or outputs (`out`).
+fn check_count(stem: &str, needed: usize, given: usize) -> Result<(), Failure> {
+    if needed == given {
+        return Ok(());
+    }
+    let reason = format!("files {stem}_K.npy: {given}, {stem}puts of the model: {needed}");
+    Err(Failure::usage(format!("{reason}; add or remove files")))
 }
 
 fn output(interpreter: &Interpreter, index: usize) -> Result<Array, Failure> {
@@ -321,14 +339,15 @@ fn report(console: &Console, device: &Device, found: &Found, coverage: Option<&C
         json["unseen"] = json!(unseen);
     }
     let status = if good { Status::Success } else { Status::Comparison };
-    Report { text: lines.join("\n"), json, status }
+    Report { status, ..Report::new(lines.join("\n"), json) }
 }
 
 fn line(console: &Console, failure: &Mismatch) -> String {
     let Mismatch { case, operator, output, message, .. } = failure;
     let output = output.map_or(String::new(), |index| format!(", output {index}"));
     let message = message.replace('\n', "\n    ");
-    format!("{} {case}: {operator}{output}: {message}", console.red("FAILED"))
+    let of = if operator.is_empty() { String::new() } else { format!(" {operator}{output}:") };
+    format!("{} {case}:{of} {message}", console.red("FAILED"))
 }
 
 #[cfg(test)]

@@ -26,6 +26,6 @@ impl Command for Completions {
         clap_complete::generate(self.shell, &mut super::command_line(), "attache", &mut script);
         let text = String::from_utf8_lossy(&script).into_owned();
         let json = json!({ "shell": self.shell.to_string(), "text": text });
-        Ok(Report::new(text, json))
+        Ok(Report::new(text, json).verbatim())
     }
 }

@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DelegateName, DeviceArguments, EntryArguments, ModelArgument, PrecisionName, tolerance};
+use crate::arguments::{DelegateName, DeviceArguments, EntryArguments, ModelArgument, PrecisionName, tolerance, whole};
 use crate::console::{Console, Report};
-use crate::device::Device;
+use crate::device::{Device, SOFTWARE};
 use crate::failure::{Failure, Status};
 use crate::inputs::{Given, InputArguments, Setting, fill_around_the_middle};
+use crate::io::files;
 use crate::io::random::Random;
 use crate::io::source::Source;
 use bisect::Bisection;
@@ -38,7 +39,7 @@ pub(super) struct Diff {
     #[command(flatten)]
     model: ModelArgument,
     /// Number of runs, each on other inputs [default: 10, or 1 if all inputs are given]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32, 1>)]
     runs: Option<u32>,
     /// Run every operator alone on the delegate, with the CPU's values as inputs, and compare its outputs
     #[arg(long)]
@@ -66,8 +67,10 @@ pub(super) struct Diff {
 
 impl Command for Diff {
     fn run(self, console: &Console) -> Result<Report, Failure> {
-        let model = Source::find(&self.model.model)?.open()?;
-        let entry = Entry::new(&model, &self.entry)?;
+        self.out.as_deref().map_or(Ok(()), files::check_folder)?;
+        let source = Source::find(&self.model.model)?;
+        let model = source.open()?;
+        let entry = Entry::new(&model, &source.name, &self.entry)?;
         let device = self.open()?;
         let relative = self.tolerance.unwrap_or(match device.precision {
             PrecisionName::F32 => LIMIT,
@@ -83,7 +86,8 @@ impl Command for Diff {
         let (operators, bisection) = (None, None);
         let mut answer = Answer { device, tolerance, outputs, fallback, given, operators, bisection, hybrid };
         if self.per_operator || self.bisect {
-            let trace = Trace::new(&model, entry.index, &worst, answer.device.threads, &answer.device.limits)?;
+            let trace = Trace::new(&model, entry.index, &worst, answer.device.threads, &answer.device.limits);
+            let trace = trace.map_err(|error| entry.failure(error))?;
             answer.operators =
                 self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
             if self.bisect {
@@ -100,8 +104,7 @@ impl Diff {
     fn open(&self) -> Result<Device, Failure> {
         let device = Device::open(&self.device)?;
         if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
-            let text = "there is no hardware GPU to compare with; --delegate gpu takes a software adapter as well";
-            return Err(Failure::unsupported(text));
+            return Err(Failure::unsupported(format!("there is no hardware GPU to compare with; {SOFTWARE}")));
         }
         Ok(device)
     }
@@ -127,7 +130,7 @@ impl Diff {
             let inputs = copy_inputs(&mut reference, &mut test)?;
             for interpreter in [&mut reference, &mut test] {
                 interpreter.reset_variables();
-                interpreter.invoke()?;
+                interpreter.invoke().map_err(|error| given.explain(setting.entry.name, error.into()))?;
             }
             let passes = outputs.add(&reference, &test, tolerance)?;
             if kept.is_none() || (!passes && outputs.failed() == 1) {
@@ -181,7 +184,7 @@ impl Answer {
             parts.extend(self.hybrid.explanation());
         }
         let status = if passes { Status::Success } else { Status::Comparison };
-        Report { text: parts.join("\n"), json: self.json(), status }
+        Report { status, ..Report::new(parts.join("\n"), self.json()) }
     }
 
     fn json(&self) -> Value {

@@ -28,22 +28,23 @@ pub(super) struct Dump {
 impl Command for Dump {
     fn run(self, _: &Console) -> Result<Report, Failure> {
         if self.device.require_delegation || self.device.cpu_fallback {
-            let text = "--require-delegation and --cpu-fallback are for what runs a model; `dump partition` says what goes where";
+            let text = "--require-delegation and --cpu-fallback are for what runs a model; leave them out, since `attache dump \
+                partition` says what goes where";
             return Err(Failure::usage(text));
         }
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
-        let text = self.text(&Entry::new(&model, &self.entry)?)?;
+        let text = self.text(&Entry::new(&model, &source.name, &self.entry)?)?;
         let json = json!({ "model": source.name, "stage": self.stage.word(), "text": text });
-        Ok(Report::new(text, json))
+        Ok(Report::new(text, json).verbatim())
     }
 }
 
 impl Dump {
     fn text(&self, entry: &Entry<'_>) -> Result<String, Failure> {
         match self.stage {
-            Stage::Graph => Ok(stages::import(entry.model, entry.index, &entry.shapes)?),
-            Stage::Passes => Ok(stages::passes(entry.model, entry.index, &entry.shapes)?),
+            Stage::Graph => stages::import(entry.model, entry.index, &entry.shapes).map_err(|it| entry.failure(it)),
+            Stage::Passes => stages::passes(entry.model, entry.index, &entry.shapes).map_err(|it| entry.failure(it)),
             Stage::Partition => Device::open(&self.device)?.partition(entry),
             Stage::Program | Stage::Kernels | Stage::Wgsl | Stage::Plan => {
                 Device::open(&self.device)?.stage(entry, self.stage)

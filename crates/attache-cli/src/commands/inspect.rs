@@ -29,7 +29,7 @@ impl Command for Inspect {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let source = Source::find(&self.model.model)?;
         let model = source.open()?;
-        let entry = Entry::new(&model, &self.entry)?;
+        let entry = Entry::new(&model, &source.name, &self.entry)?;
         let survey = survey(&entry, self.quantized)?;
         let text = text(console, &source.name, &model, &survey);
         let advice = advice(&survey.graph, str::to_owned);

@@ -12,6 +12,8 @@ mod run;
 mod zoo;
 
 use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
@@ -20,6 +22,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::console::{Console, Report};
 use crate::environment;
 use crate::failure::{Failure, Status};
+use crate::io::files;
 
 /// A command of `attache`, implemented by the structure of its arguments.
 trait Command: Args {
@@ -102,16 +105,16 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
         Ok(matches) => dispatch(&matches, console),
         Err(error) => return answer_parser(&error, &console),
     };
-    match result {
-        Ok(report) => {
-            console.answer(&report);
-            report.status
-        }
-        Err(failure) => {
-            console.fail(&failure);
-            failure.status()
-        }
-    }
+    answer(result, &console)
+}
+
+/// Prints the result of a command or its failure and returns the exit status.
+fn answer(result: Result<Report, Failure>, console: &Console) -> Status {
+    let printed = result.and_then(|report| written(console.answer(&report)).map(|()| report.status));
+    printed.unwrap_or_else(|failure| {
+        console.fail(&failure);
+        failure.status()
+    })
 }
 
 fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
@@ -124,24 +127,33 @@ fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
     (row.run)(matches, &console)
 }
 
+/// Converts the error of printing to standard output. A closed pipe, for example to `head`, is none.
+fn written(printed: io::Result<()>) -> Result<(), Failure> {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(files::unwritable(Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Prints what the parser of the command line reports and returns the exit status. Help and version are
 /// results; everything else is a usage error.
 fn answer_parser(error: &clap::Error, console: &Console) -> Status {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (is_answer, console.json) {
-        (true, true) => {
-            console.answer(&Report::new("", serde_json::json!({ "help": error.to_string() })));
-            Status::Success
-        }
-        (_, false) => {
+        (true, true) => answer(Ok(Report::new("", serde_json::json!({ "help": error.to_string() }))), console),
+        (true, false) => match written(error.print()) {
+            Ok(()) => Status::Success,
+            Err(failure) => answer(Err(failure), console),
+        },
+        (false, false) => {
             let _ = error.print();
-            if is_answer { Status::Success } else { Status::Usage }
+            Status::Usage
         }
         (false, true) => {
             let text = error.to_string();
-            let failure = Failure::usage(text.trim().trim_start_matches("error: "));
-            console.fail(&failure);
-            failure.status()
+            answer(Err(Failure::usage(text.trim().trim_start_matches("error: "))), console)
         }
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, finite};
+use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, finite, whole};
 use crate::console::{Console, Report};
 use crate::device::{Device, shapes_are_known};
 use crate::draw::format;
@@ -51,7 +51,7 @@ pub(super) struct Run {
     labels: Option<PathBuf>,
     /// Number of top classes or of detections to print [default: 5 classes if there are labels or a --threshold; all
     /// detections]
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<usize, 1>)]
     top: Option<usize>,
     /// Minimum score of a class or detection to print [default: none for classes, 0.4 for detectors]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = finite::<f64>)]
@@ -88,9 +88,10 @@ struct Answer {
 
 impl Command for Run {
     fn run(self, console: &Console) -> Result<Report, Failure> {
-        self.check_destination()?;
-        let model = Source::find(&self.model.model)?.open()?;
-        let entry = Entry::new(&model, &self.entry)?;
+        self.check_destinations()?;
+        let source = Source::find(&self.model.model)?;
+        let model = source.open()?;
+        let entry = Entry::new(&model, &source.name, &self.entry)?;
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;
         let device = Device::open(&self.device)?;
         let mut interpreter = device.interpreter(&entry)?;
@@ -104,7 +105,7 @@ impl Command for Run {
         if draws_on_nothing && found.as_ref().is_some_and(|found| !found.is_picture()) {
             return Err(draw::no_picture());
         }
-        interpreter.invoke()?;
+        interpreter.invoke().map_err(|error| given.explain(&source.name, error.into()))?;
         console.log(&interpreter.placement().log);
         let outputs = outputs(&interpreter)?;
         let found = found.map_or_else(|| find(&interpreter), Ok)?;
@@ -116,11 +117,12 @@ impl Command for Run {
 }
 
 impl Run {
-    /// Returns an error if `--draw` names a file that cannot be written.
-    fn check_destination(&self) -> Result<(), Failure> {
+    /// Returns an error if `--draw` names a file, or `--out` a folder, that cannot be written.
+    fn check_destinations(&self) -> Result<(), Failure> {
+        self.out.as_deref().map_or(Ok(()), files::check_folder)?;
         let Some(path) = &self.draw else { return Ok(()) };
         format(path)?;
-        files::check_destination(path)
+        files::check_destinations([path.as_path()])
     }
 
     /// Determines which outputs are interpreted, as far as the outputs' shapes are known.
@@ -155,9 +157,8 @@ impl Run {
         if let Some(path) = &self.draw {
             all.push((path.clone(), draw::draw(meaning, picture)?.encode(format(path)?)?));
         }
-        self.out.iter().try_for_each(|folder| files::make_folder(folder))?;
         let all: Vec<(&Path, &[u8])> = all.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice())).collect();
-        files::write_all(&all)?;
+        files::write_all_in(self.out.as_deref(), &all)?;
         Ok(paths)
     }
 }

@@ -14,7 +14,7 @@ use super::{Adapter, DevicePeaks, Gpu, Wish};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 
 /// The delegate of an opened GPU.
 pub(super) type Delegate = GpuDelegate;
@@ -62,8 +62,12 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         Err(error) if error.kind() == ErrorKind::Device && !wish.software => Ok(None),
         Err(error) => {
             let failure = Failure::from(error);
-            let message = format!("{}; `attache devices` lists all adapters", failure.message);
-            Err(if wish.adapter.is_some() { Failure { message, ..failure } } else { failure })
+            Err(match failure.kind {
+                Kind::Device => {
+                    Failure { message: format!("{}; `attache devices` lists all", failure.message), ..failure }
+                }
+                _ => failure,
+            })
         }
     }
 }
@@ -73,7 +77,7 @@ fn variant(text: &str) -> Result<VariantChoice, Failure> {
     let names = || gpu::variants().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let renamed = text.replace("contract", "conv").replace("held", "staged").replace("multiply", "matmul");
     let found = VariantChoice::named(text).or_else(|| VariantChoice::named(&renamed));
-    found.ok_or_else(|| Failure::usage(format!("\"{text}\" is none of the variants {}", names())))
+    found.ok_or_else(|| Failure::usage(format!("--variant {text} is not known; name one of {}", names())))
 }
 
 impl Gpu {
@@ -142,7 +146,8 @@ pub(super) fn stage(gpu: &Gpu, entry: &Entry<'_>, stage: Stage, limits: &Limits)
         Stage::Plan => GpuStage::Plan,
         Stage::Graph | Stage::Passes | Stage::Partition => return Err(Failure::usage("this stage is not the GPU's")),
     };
-    Ok(gpu::stage(entry.model, entry.index, &entry.shapes, &gpu.delegate, stage, limits)?)
+    let text = gpu::stage(entry.model, entry.index, &entry.shapes, &gpu.delegate, stage, limits);
+    text.map_err(|error| entry.failure(error))
 }
 
 /// Determines whether the GPU delegate would run a node, without a device.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use attache::graph::Graph;
-use attache::{Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Limits, Model, stages};
+use attache::{Delegate, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
@@ -121,8 +121,8 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
     let explicit = backend.is_some() || adapter.is_some();
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {
-            let text = format!("the CPU computes in f32; --precision {} is for the GPU", precision.word());
-            return Err(Failure::unsupported(text));
+            let text = format!("--precision {} is for a GPU, and the CPU computes in f32", precision.word());
+            return Err(Failure::unsupported(format!("{text}; leave it or --delegate cpu out")));
         }
         if let Some(option) = arguments.of_gpus_alone() {
             return Err(Failure::usage(format!("{option} is for a GPU; leave it or --delegate cpu out")));
@@ -148,6 +148,29 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
     }))
 }
 
+/// The remedy where there is no hardware GPU.
+pub(crate) const SOFTWARE: &str = "--delegate gpu takes a software adapter as well";
+
+/// Returns an error if an option needs a GPU, for when there is none to choose.
+fn check_without_gpu(arguments: &DeviceArguments) -> Result<(), Failure> {
+    let precision = (arguments.precision != PrecisionName::F32).then_some("--precision");
+    let variant = arguments.variant.as_ref().map(|_| "--variant");
+    if let Some(option) = arguments.of_gpus_alone().or(precision).or(variant) {
+        let reason = match arguments.delegate {
+            Some(DelegateName::Cpu) => "the CPU was asked for",
+            _ => "there is no hardware GPU",
+        };
+        return Err(Failure::unsupported(format!("{option} is for a GPU, and {reason}; {SOFTWARE}")));
+    }
+    match arguments.require_delegation {
+        true => {
+            let text = format!("--require-delegation: there is no hardware GPU to delegate to; {SOFTWARE}");
+            Err(Failure::new(Kind::NotDelegated, text))
+        }
+        false => Ok(()),
+    }
+}
+
 impl Device {
     /// Chooses and opens the device that the command line requests.
     pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
@@ -155,24 +178,8 @@ impl Device {
         let wish = wish(arguments)?;
         let is_searched = wish.is_some();
         let gpu = wish.map_or(Ok(None), |wish| gpu::open(&wish))?;
-        if gpu.is_none() && arguments.precision != PrecisionName::F32 {
-            let text = "there is no hardware GPU, and the CPU computes in f32; --delegate gpu takes a software adapter as well";
-            return Err(Failure::unsupported(text));
-        }
-        if gpu.is_none() && arguments.variant.is_some() {
-            return Err(Failure::unsupported(
-                "variants are the GPU's; --delegate gpu takes a software adapter as well",
-            ));
-        }
-        if let (None, Some(option)) = (&gpu, arguments.of_gpus_alone()) {
-            let text = format!(
-                "there is no hardware GPU, and {option} is for one; --delegate gpu takes a software adapter as well"
-            );
-            return Err(Failure::unsupported(text));
-        }
-        if gpu.is_none() && arguments.require_delegation {
-            let text = "there is no hardware GPU to delegate to; --delegate gpu takes a software adapter as well";
-            return Err(Failure::new(Kind::NotDelegated, text));
+        if gpu.is_none() {
+            check_without_gpu(arguments)?;
         }
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         let device = Self {
@@ -276,8 +283,7 @@ impl Device {
     }
 
     fn timed_gpu(&self) -> Result<&Gpu, Failure> {
-        let text = "the CPU has no measured peaks; --delegate gpu takes a software adapter as well";
-        self.gpu.as_ref().ok_or_else(|| Failure::unsupported(text))
+        self.gpu.as_ref().ok_or_else(|| Failure::unsupported(format!("the CPU has no measured peaks; {SOFTWARE}")))
     }
 
     /// Returns the same device with the kernel variant `name` wherever it applies.
@@ -298,7 +304,8 @@ impl Device {
 
     /// Returns a text that says which operator of the subgraph runs where, and why.
     pub(crate) fn partition(&self, entry: &Entry<'_>) -> Result<String, Failure> {
-        Ok(stages::partition(entry.model, entry.index, &entry.shapes, &self.delegates(), &self.limits)?)
+        let text = stages::partition(entry.model, entry.index, &entry.shapes, &self.delegates(), &self.limits);
+        text.map_err(|error| entry.failure(error))
     }
 
     /// Returns the text of a stage of the subgraph's preparation that only the GPU has. Without a GPU this is
@@ -306,9 +313,7 @@ impl Device {
     pub(crate) fn stage(&self, entry: &Entry<'_>, stage: Stage) -> Result<String, Failure> {
         match &self.gpu {
             Some(gpu) => gpu::stage(gpu, entry, stage, &self.limits),
-            None => {
-                Err(Failure::unsupported("this stage is the GPU's; --delegate gpu takes a software adapter as well"))
-            }
+            None => Err(Failure::unsupported(format!("the stage {} is the GPU's; {SOFTWARE}", stage.word()))),
         }
     }
 }
@@ -330,15 +335,7 @@ fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpret
     for (input, shape) in &entry.shapes {
         builder = builder.input_shape(*input, shape);
     }
-    // A model that is valid with its own shapes is not bad because it rejects others.
-    let blame = |error: Error| match error.kind() {
-        ErrorKind::Model if !entry.shapes.is_empty() && stages::import(entry.model, entry.index, &[]).is_ok() => {
-            let shapes = entry.own_shapes();
-            Failure::usage(format!("the model does not take these input shapes: {error}; its own are {shapes}"))
-        }
-        _ => error.into(),
-    };
-    builder.build().map_err(blame)
+    builder.build().map_err(|error| entry.failure(error))
 }
 
 #[cfg(test)]

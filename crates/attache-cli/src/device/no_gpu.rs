@@ -35,7 +35,8 @@ pub(crate) fn adapters() -> Vec<Adapter> {
 
 /// Returns `None` for no GPU, or an error if the command line requests one.
 pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
-    if wish.software { Err(Failure::unsupported(ABSENT)) } else { Ok(None) }
+    let remedy = "build it with that, or leave out --delegate, --backend and --adapter";
+    if wish.software { Err(Failure::unsupported(format!("{ABSENT}; {remedy}"))) } else { Ok(None) }
 }
 
 /// Returns an error, because no dispatch can be timed.

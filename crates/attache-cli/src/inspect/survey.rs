@@ -52,12 +52,16 @@ pub(crate) struct Survey {
 /// the GPU would run. `quantized` is how the GPU would compute on quantized tensors.
 pub(crate) fn survey(entry: &Entry<'_>, quantized: QuantizedName) -> Result<Survey, Failure> {
     let model = entry.model;
-    let (graph, fates) = stages::graph(model, entry.index, &entry.shapes)?;
+    let failure = |error| entry.failure(error);
+    let (graph, fates) = stages::graph(model, entry.index, &entry.shapes).map_err(failure)?;
     let mut gaps = Vec::new();
     for subgraph in 0..model.subgraphs().len() {
         match subgraph == entry.index {
             true => gaps.extend(found_gaps(model, subgraph, &graph)),
-            false => gaps.extend(found_gaps(model, subgraph, &stages::graph(model, subgraph, &[])?.0)),
+            false => {
+                let (graph, _) = stages::graph(model, subgraph, &[]).map_err(failure)?;
+                gaps.extend(found_gaps(model, subgraph, &graph));
+            }
         }
     }
     let answers = answers(entry.subgraph(), &graph, &fates, &Claims::new(quantized));
@@ -112,7 +116,7 @@ mod tests {
         builder.operator(main, OperatorBuilder::custom("NoSuchOperator", [], [x], [y]));
         builder.inputs(main, &[x]).outputs(main, &[y]);
         let survey =
-            survey(&Entry::first(&Model::from_bytes(builder.finish()).unwrap(), Vec::new()), QuantizedName::View)
+            survey(&Entry::first(&Model::from_bytes(builder.finish()).unwrap(), "m", Vec::new()), QuantizedName::View)
                 .unwrap();
         assert_eq!(survey.gaps.iter().map(|gap| gap.operator.as_str()).collect::<Vec<_>>(), ["NoSuchOperator"]);
         assert_eq!((survey.answers.len(), survey.answers[0].delegated), (1, false));

@@ -1,5 +1,6 @@
 //! Reads and writes files that the command line names. Only regular files are read.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -38,27 +39,44 @@ fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     check(path)?;
     let size = fs::metadata(path).map_err(|error| unreadable(path, &error))?.len();
     if size > most {
-        return Err(Failure::usage(format!("{size} bytes are too many; the limit is {most}")).at(path.display()));
+        let text = format!("the file has {size} bytes, and the limit is {most}; name a smaller one");
+        return Err(Failure::usage(text).at(path.display()));
     }
     fs::read(path).map_err(|error| unreadable(path, &error))
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
+/// Returns the error for a file or folder that cannot be read.
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let text = match error.kind() {
         ErrorKind::NotFound => match fs::read_link(path) {
-            Ok(target) => format!("this is a link to {}, which is not there", target.display()),
+            Ok(target) => format!("this is a link to {}, which is not there; name another file", target.display()),
             Err(_) => "there is no such file; check the path".to_owned(),
         },
         ErrorKind::PermissionDenied => "permission denied; make it readable, or copy it to where it is".to_owned(),
         ErrorKind::NotADirectory => "a part of this path is a file, not a directory; check the path".to_owned(),
-        _ => error.to_string(),
+        _ => format!("it cannot be read: {}; name another file", reason(error)),
     };
     Failure::usage(text).at(path.display())
+}
+
+/// Returns the text of an error without the system's number for it.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Writes a file, replacing an existing one, as [`write_all`] does.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_all(&[(path, bytes)])
+}
+
+/// Writes several files, as [`write_all`] does, after making the `folder` if it does not exist. If that fails, no
+/// folder is left either.
+pub(crate) fn write_all_in(folder: Option<&Path>, files: &[(&Path, &[u8])]) -> Result<(), Failure> {
+    let mut folder = folder.map(Folder::make).transpose()?;
+    write_all(files)?;
+    folder.iter_mut().for_each(|folder| folder.made.clear());
+    Ok(())
 }
 
 /// Writes several files, replacing existing ones. The bytes are first written to temporary files beside them.
@@ -73,15 +91,27 @@ pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
     ready.into_iter().try_for_each(|(path, draft)| draft.finish().map_err(|error| unwritable(path, &error)))
 }
 
+/// Returns an error if files cannot be written at all of these paths, or if two of them are the same.
+pub(crate) fn check_destinations<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    paths.into_iter().try_for_each(|path| match seen.insert(path) {
+        true => check_destination(path),
+        false => Err(Failure::usage("two options name this file; name another for one of them").at(path.display())),
+    })
+}
+
 /// Returns an error if no file can be written at `path`, because its folder is not there or because it is a
 /// directory itself.
-pub(crate) fn check_destination(path: &Path) -> Result<(), Failure> {
+fn check_destination(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match folder {
-        _ if path.is_dir() => Err(unwritable(path, &ErrorKind::IsADirectory.into())),
-        Some(folder) if !folder.is_dir() => Err(unwritable(path, &ErrorKind::NotFound.into())),
-        _ => Ok(()),
-    }
+    let kind = match folder {
+        _ if path.is_dir() => ErrorKind::IsADirectory,
+        Some(folder) if folder.is_dir() => return Ok(()),
+        Some(folder) if folder.exists() => ErrorKind::NotADirectory,
+        Some(_) => ErrorKind::NotFound,
+        None => return Ok(()),
+    };
+    Err(unwritable(path, &kind.into()))
 }
 
 /// A temporary file with the new content of a file. Dropping it removes the temporary file.
@@ -125,22 +155,52 @@ impl Drop for Draft {
     }
 }
 
-/// Creates a folder if it does not exist.
-pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
-    if path.exists() && !path.is_dir() {
-        return Err(Failure::usage("this is a file; name a folder").at(path.display()));
-    }
-    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
+/// A folder for files that are to be written. Dropping it removes the folders that were made for it.
+struct Folder {
+    /// The folders that were made and are to be removed, the innermost first.
+    made: Vec<PathBuf>,
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
+impl Folder {
+    /// Makes the folder, and those above it, if they do not exist.
+    fn make(path: &Path) -> Result<Self, Failure> {
+        check_folder(path)?;
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let folder = Self { made: path.ancestors().take_while(is_missing).map(Path::to_owned).collect() };
+        fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            // It may not exist; the error that led here is reported already.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Returns an error if there can be no folder at `path`, because a file is there or above it.
+pub(crate) fn check_folder(path: &Path) -> Result<(), Failure> {
+    match path.ancestors().find(|above| above.exists()) {
+        Some(found) if found.is_dir() => Ok(()),
+        Some(found) if found == path => Err(Failure::usage("this is a file; name a folder").at(path.display())),
+        Some(_) => Err(unwritable(path, &ErrorKind::NotADirectory.into())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error for a file or folder that cannot be written.
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let text = match error.kind() {
         ErrorKind::NotFound => "the folder of this file is not there; make it first".to_owned(),
         ErrorKind::IsADirectory => "this is a directory; name a file".to_owned(),
+        ErrorKind::NotADirectory => "a part of this path is a file, not a directory; name another place".to_owned(),
         ErrorKind::PermissionDenied => "permission denied; name another place".to_owned(),
         ErrorKind::StorageFull => "the disk is full; make room, or name another place".to_owned(),
         ErrorKind::ReadOnlyFilesystem => "this place cannot be written to; name another".to_owned(),
-        _ => error.to_string(),
+        _ => format!("it cannot be written: {}; name another place", reason(error)),
     };
     Failure::usage(text).at(path.display())
 }
@@ -157,6 +217,11 @@ mod tests {
         assert!(text("missing").ends_with("there is no such file; check the path"));
         fs::write(folder.path().join("file"), [0xff]).unwrap();
         assert!(text("file/below").contains("a part of this path is a file"));
+        // Root may read every file, so that no file gives this error in all tests.
+        let denied = unreadable(Path::new("closed"), &ErrorKind::PermissionDenied.into());
+        assert!(denied.message.starts_with("closed: permission denied; make it readable"), "{denied}");
+        let other = unreadable(Path::new("a"), &io::Error::from_raw_os_error(5));
+        assert!(!other.message.contains("os error") && other.message.ends_with("name another file"), "{other}");
         assert_eq!(read(&folder.path().join("file")).unwrap(), [0xff]);
         assert!(read_text(&folder.path().join("file")).unwrap_err().message.contains("not text in UTF-8"));
         assert!(read_at_most(&folder.path().join("file"), 0).unwrap_err().message.contains("the limit is 0"));
@@ -168,7 +233,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
-        assert!(check(&link).unwrap_err().message.ends_with("this is a link to nowhere, which is not there"));
+        assert!(check(&link).unwrap_err().message.contains("this is a link to nowhere, which is not there; name"));
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
             assert!(read(path).unwrap_err().message.contains("a pipe or a device"));
@@ -180,7 +245,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         write(&file, b"x").unwrap();
-        assert!(make_folder(&file).unwrap_err().message.contains("this is a file; name a folder"));
+        assert!(check_folder(&file).unwrap_err().message.contains("this is a file; name a folder"));
+        assert!(check_folder(&file.join("a/b")).unwrap_err().message.contains("a part of this path is a file"));
+        assert!(write(&file.join("a"), b"x").unwrap_err().message.contains("a part of this path is a file"));
+        assert!(check_destinations([&file, &file].map(PathBuf::as_path)).unwrap_err().message.contains("two options"));
         assert!(write(&folder.path().join("no/file"), b"x").unwrap_err().message.contains("make it first"));
         assert!(write(folder.path(), b"x").unwrap_err().message.contains("this is a directory"));
     }
@@ -192,6 +260,14 @@ mod tests {
         write(&one, b"before").unwrap();
         assert!(write_all(&[(&one, b"after"), (&folder.path().join("no/file"), b"x")]).is_err());
         assert_eq!(read(&one).unwrap(), b"before");
+        let inner = folder.path().join("a/b");
+        assert!(
+            write_all_in(Some(&inner), &[(&inner.join("x"), b"x"), (&folder.path().join("no/file"), b"x")]).is_err()
+        );
+        assert!(!folder.path().join("a").exists());
+        write_all_in(Some(&inner), &[(&inner.join("x"), b"x")]).unwrap();
+        assert_eq!(read(&inner.join("x")).unwrap(), b"x");
+        fs::remove_dir_all(folder.path().join("a")).unwrap();
         write_all(&[(&one, b"after"), (&other, b"x")]).unwrap();
         assert_eq!((read(&one).unwrap(), fs::read_dir(folder.path()).unwrap().count()), (b"after".to_vec(), 2));
     }

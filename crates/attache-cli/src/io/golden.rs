@@ -45,7 +45,7 @@ pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Fai
     let mut found = Vec::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(folder) = pending.pop() {
-        let wrong = |error: std::io::Error| Failure::usage(error.to_string()).at(folder.display());
+        let wrong = |error: std::io::Error| files::unreadable(&folder, &error);
         if model_file(&folder).is_file() && (!has_outputs || folder.join("out_0.npy").is_file()) {
             found.push(folder.clone());
         }
@@ -71,9 +71,11 @@ fn notes(folder: &Path) -> Result<Notes, Failure> {
     if !path.exists() {
         return Ok(Notes::default());
     }
-    let wrong = |error: String| Failure::usage(error).at(path.display());
     let text = files::read_text(&path)?;
-    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+    serde_json::from_str(&text).map_err(|error| {
+        let remedy = "write an object with the text \"op\" and the number \"scale\", or remove the file";
+        Failure::usage(format!("this does not describe a case: {error}; {remedy}")).at(path.display())
+    })
 }
 
 /// Reads `STEM_0.npy`, `STEM_1.npy` and so on, up to the first that does not exist.
@@ -92,13 +94,14 @@ mod tests {
     fn cases_are_found_at_any_depth() {
         let root = tempfile::tempdir().unwrap();
         let array = Array { data_type: DataType::Bool, shape: Shape::from([1]), bytes: vec![1] };
+        let write = |path: &Path| fs::write(path, npy::encode(path, &array).unwrap()).unwrap();
         for name in ["b", "a/deep", "no_output"] {
             let folder = root.path().join(name);
             fs::create_dir_all(&folder).unwrap();
             fs::write(model_file(&folder), b"").unwrap();
-            npy::write(&folder.join("in_0.npy"), &array).unwrap();
+            write(&folder.join("in_0.npy"));
             if name != "no_output" {
-                npy::write(&folder.join("out_0.npy"), &array).unwrap();
+                write(&folder.join("out_0.npy"));
             }
         }
         assert_eq!(find(root.path(), true).unwrap(), [root.path().join("a/deep"), root.path().join("b")]);

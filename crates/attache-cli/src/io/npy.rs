@@ -23,6 +23,8 @@ pub(crate) struct Array {
 }
 
 const MAGIC: &[u8] = b"\x93NUMPY";
+/// What to do about a damaged file.
+const AGAIN: &str = "save it again with numpy.save";
 /// Alignment of the elements in a written file, in bytes; the header is padded to reach it.
 const ALIGNMENT: usize = 64;
 
@@ -60,30 +62,25 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Array, Failure> {
     parse(bytes).map_err(Failure::usage)
 }
 
-/// Writes a `.npy` file.
-pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
-    files::write(path, &encode(path, array)?)
-}
-
 /// Returns the bytes of an array as a `.npy` file, which is to be written to `path`.
 pub(crate) fn encode(path: &Path, array: &Array) -> Result<Vec<u8>, Failure> {
     emit(array).map_err(|reason| Failure::unsupported(reason).at(path.display()))
 }
 
 fn parse(file: &[u8]) -> Result<Array, String> {
-    let cut = || "the file is cut off within its header".to_owned();
-    let rest = file.strip_prefix(MAGIC).ok_or("this is not a .npy file")?;
+    let cut = || format!("the file is cut off within its header; {AGAIN}");
+    let rest = file.strip_prefix(MAGIC).ok_or("this is not a .npy file; save the array with numpy.save")?;
     let (&version, rest) = rest.split_first().ok_or_else(cut)?;
     let rest = rest.get(1..).ok_or_else(cut)?;
     let digits = match version {
         1 => 2,
         2 | 3 => 4,
-        _ => return Err(format!("format {version} of .npy files is not known; save it again with numpy")),
+        _ => return Err(format!("format {version} of .npy files is not known; {AGAIN}")),
     };
     let (length, rest) = rest.split_at_checked(digits).ok_or_else(cut)?;
     let length = length.iter().rev().fold(0usize, |sum, digit| sum << 8 | *digit as usize);
     let (header, elements) = rest.split_at_checked(length).ok_or_else(cut)?;
-    let header = std::str::from_utf8(header).map_err(|_| "the header is not text")?;
+    let header = std::str::from_utf8(header).map_err(|_| format!("the header is not text; {AGAIN}"))?;
 
     let code = field(header, "descr")?.trim_matches(['\'', '"']);
     let (data_type, unit, swapped) = parse_type(code)?;
@@ -92,9 +89,12 @@ fn parse(file: &[u8]) -> Result<Array, String> {
     }
     let shape = parse_shape(field(header, "shape")?)?;
     let size = shape.checked_elements().and_then(|elements| data_type.byte_size(elements));
-    let size = size.ok_or_else(|| format!("the shape {shape} is too large"))?;
+    let size = size.ok_or_else(|| format!("the shape {shape} is too large; save a smaller array"))?;
     if elements.len() != size {
-        return Err(format!("{data_type} of shape {shape} takes {size} bytes, the file holds {}", elements.len()));
+        return Err(format!(
+            "{data_type} of shape {shape} takes {size} bytes, the file holds {}; {AGAIN}",
+            elements.len()
+        ));
     }
     let mut bytes = elements.to_vec();
     if swapped {
@@ -105,7 +105,7 @@ fn parse(file: &[u8]) -> Result<Array, String> {
 
 /// Returns the text of the value of `key` in the header, which is a Python dictionary with three entries.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str, String> {
-    let missing = || format!("the header has no '{key}'");
+    let missing = || format!("the header has no '{key}'; {AGAIN}");
     let names = [format!("'{key}'"), format!("\"{key}\"")];
     let start = names.iter().find_map(|name| Some(header.find(name)? + name.len())).ok_or_else(missing)?;
     let value = header[start..].trim_start().strip_prefix(':').ok_or_else(missing)?.trim_start();
@@ -129,7 +129,7 @@ fn parse_type(code: &str) -> Result<(DataType, usize, bool), String> {
 }
 
 fn parse_shape(text: &str) -> Result<Shape, String> {
-    let wrong = || format!("{text} is not a shape");
+    let wrong = || format!("{text} is not a shape; {AGAIN}");
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).ok_or_else(wrong)?;
     let extents = inner.split(',').map(str::trim).filter(|extent| !extent.is_empty());
     // Python 2 wrote integers as `2L`.
@@ -138,7 +138,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
 
 fn emit(array: &Array) -> Result<Vec<u8>, String> {
     let row = TYPES.iter().find(|row| row.1 == array.data_type);
-    let (name, _, unit) = row.ok_or_else(|| format!("numpy has no type for {}", array.data_type))?;
+    let (name, _, unit) = row.ok_or_else(|| format!("numpy has no type for {}; leave out --out", array.data_type))?;
     let order = match (*unit, cfg!(target_endian = "little")) {
         (1, _) => '|',
         (_, true) => '<',
@@ -151,7 +151,8 @@ fn emit(array: &Array) -> Result<Vec<u8>, String> {
     let padded = (start + header.len() + 1).next_multiple_of(ALIGNMENT) - start;
     header.push_str(&" ".repeat(padded - header.len() - 1));
     header.push('\n');
-    let length = u16::try_from(header.len()).map_err(|_| "the shape has too many axes for a .npy file")?;
+    let length =
+        u16::try_from(header.len()).map_err(|_| "the shape has too many axes for a .npy file; leave out --out")?;
     Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), &array.bytes].concat())
 }
 

@@ -72,18 +72,18 @@ fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
 impl Picture {
     /// Decodes a PNG or JPEG file.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
-        let wrong = |reason: String| Failure::usage(reason);
-        let reader = image::ImageReader::new(Cursor::new(bytes));
-        let reader = reader.with_guessed_format().map_err(|error| wrong(error.to_string()))?;
-        let is_known = reader.format().is_some();
-        let picture = reader.decode().map_err(|error| match is_known {
-            true => wrong(format!("the picture can't be read: {error}; save it anew as PNG or JPEG")),
-            false => wrong("this is neither a picture nor a .npy file; give a .npy, PNG or JPEG file".to_owned()),
-        })?;
+        if bytes.is_empty() {
+            return Err(Failure::usage("the file is empty; give a .npy, PNG or JPEG file"));
+        }
+        let mut reader = image::ImageReader::new(Cursor::new(bytes));
+        if let Ok(format) = image::guess_format(bytes) {
+            reader.set_format(format);
+        }
+        let picture = reader.decode().map_err(|error| unreadable(&error, image::guess_format(bytes).is_ok()))?;
         let picture = picture.to_rgb8();
         let (width, height) = (picture.width() as usize, picture.height() as usize);
         if width == 0 || height == 0 {
-            return Err(wrong("the picture is empty".to_owned()));
+            return Err(Failure::usage("the picture has no pixels; give another"));
         }
         Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
     }
@@ -145,6 +145,17 @@ impl Picture {
         };
         Ok(Filled { array: Array { data_type, shape, bytes }, clipped })
     }
+}
+
+/// Returns the error for a file that cannot be decoded. `is_known` is whether it begins like a picture.
+fn unreadable(error: &image::ImageError, is_known: bool) -> Failure {
+    // Decoders end some messages with a line break.
+    let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    Failure::usage(match (error, is_known) {
+        (_, false) => "this is neither a picture nor a .npy file; give a .npy, PNG or JPEG file".to_owned(),
+        (image::ImageError::Limits(_), _) => format!("the picture is too large ({reason}); give a smaller one"),
+        _ => format!("the picture can't be read: {reason}; save it anew as PNG or JPEG"),
+    })
 }
 
 /// The model input that a picture is converted to.

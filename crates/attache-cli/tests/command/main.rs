@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bad_inputs;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod devices;
 mod diff;

@@ -48,6 +48,29 @@ fn a_terminal_gets_what_fits_it() {
     assert!(narrow <= 90 + paint && narrow < wide && wide <= 200 + paint, "{narrow} {wide}");
 }
 
+/// Checks all lines of what commands print about a model with a long name, by the width that `COLUMNS` sets.
+#[test]
+fn all_lines_fit_the_width() {
+    let scratch = Scratch::new();
+    let name = format!("begin{}end", "_layer".repeat(100));
+    scratch.write("m.tflite", &relu_of([&name, &name], &[1, 4], None));
+    scratch.write("case/model.tflite", &relu());
+    scratch.write("case/out_0.npy", b"no array");
+    let commands = [
+        &["inspect", "m.tflite"][..],
+        &["run", "m.tflite", "-d", "cpu", "--top", "3"],
+        &["bench", "m.tflite", "-d", "cpu", "-n", "1", "--warmup", "0", "--profile"],
+        &["diff", "m.tflite", "-d", "cpu", "-n", "1", "--per-operator", "--bisect"],
+        &["check", "case", "-d", "cpu"],
+    ];
+    for (command, width) in commands.into_iter().flat_map(|command| [60, 80].map(|width| (command, width))) {
+        let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+        process.args(command).env("COLUMNS", width.to_string()).current_dir(scratch.path(""));
+        let text = String::from_utf8(process.output().expect("the command runs").stdout).expect("text");
+        assert!(text.lines().count() > 1 && text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+    }
+}
+
 #[test]
 fn names_do_not_reach_the_terminal_as_commands() {
     let scratch = Scratch::new();

@@ -157,10 +157,7 @@ pub(crate) fn dequantize(data_type: DataType, scale: f32, zero_point: i64) -> Ve
 /// Returns the bytes of a zip archive of one uncompressed file. If `is_whole` is false, its checksum is
 /// wrong, so that it cannot be read.
 pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
-    let checksum = content.iter().fold(!0u32, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
-    });
-    let checksum = if is_whole { !checksum } else { checksum };
+    let checksum = if is_whole { crc32(content) } else { !crc32(content) };
     let (size, length) = (content.len() as u32, name.len() as u16);
     let common =
         [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &checksum.to_le_bytes(), &size.to_le_bytes(), &size.to_le_bytes()];
@@ -170,6 +167,13 @@ pub(crate) fn zip(name: &str, content: &[u8], is_whole: bool) -> Vec<u8> {
     let places = [(row.len() as u32).to_le_bytes(), (local.len() as u32).to_le_bytes()].concat();
     let end = [b"PK\x05\x06\x00\x00\x00\x00\x01\x00\x01\x00", &places[..], &[0, 0]].concat();
     [local, row, end].concat()
+}
+
+/// Returns the checksum of zip archives and PNG files.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 })
+    })
 }
 
 /// Reads the elements of a `.npy` file of float32 with a header of 128 bytes.

@@ -14,6 +14,7 @@ pub(crate) mod vulkan;
 #[path = "no_vulkan.rs"]
 pub(crate) mod vulkan;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -411,7 +412,7 @@ pub fn adapters() -> Vec<Adapter> {
 /// Returns what to do to have one of these graphics APIs; `None` if this build has one.
 fn missing(backends: wgpu::Backends) -> Option<&'static str> {
     const REMEDY: &str = "this build has no such graphics API; on a platform that has it, build with the features \
-        `vulkan`, `gles`, `metal` or `dx12` of the crate attache";
+        `vulkan`, `gles`, `metal` or `dx12` of the crate attache, else ask for another";
     (!wgpu::Instance::enabled_backend_features().intersects(backends)).then_some(REMEDY)
 }
 
@@ -486,24 +487,44 @@ fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
             other => other.into_iter().chain(best(gl)).min_by_key(rank),
         },
     };
-    found.ok_or_else(|| {
-        if let Some((info, reason)) = refused.first() {
-            let interface = Backend::of(info.backend).map_or("?", Backend::name);
-            let message = format!("\"{}\" can't be used through {interface}: {reason}", info.name);
-            return GpuError::new(GpuErrorKind::NoDevice, message);
-        }
-        let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
-        let kind = if options.hardware_only { "hardware GPU" } else { "GPU" };
-        let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
-        let remedy = missing(backends).unwrap_or(match options.hardware_only {
-            true => {
-                "install the driver of the GPU, or allow software adapters: GpuDelegateOptions::software(true), \
-                ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
-            }
-            false => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)",
-        });
-        GpuError::new(GpuErrorKind::NoDevice, format!("there is no {kind} through {backend}{adapter}; {remedy}"))
-    })
+    found.ok_or_else(|| GpuError::new(GpuErrorKind::NoDevice, no_adapter(options, backends, refused.first())))
+}
+
+/// Returns the message that there is no adapter as the options ask for, with a remedy. `refused` is an adapter that
+/// cannot be used, and the reason.
+fn no_adapter(
+    options: &DeviceOptions,
+    backends: wgpu::Backends,
+    refused: Option<&(wgpu::AdapterInfo, String)>,
+) -> String {
+    if let Some((info, reason)) = refused {
+        let interface = Backend::of(info.backend).map_or("?", Backend::name);
+        return format!("\"{}\" can't be used through {interface}: {reason}; update its driver", info.name);
+    }
+    let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
+    let kind = if options.hardware_only { "hardware GPU" } else { "GPU" };
+    let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
+    let others = others(options, backends);
+    let remedy = missing(backends).map_or_else(
+        || match (others.as_slice(), options.hardware_only) {
+            ([], false) => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)".to_owned(),
+            (names @ [_, ..], false) => format!("ask for one of {}", names.join(", ")),
+            (_, true) => "install the driver of the GPU, or allow software adapters: \
+                GpuDelegateOptions::software(true), ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
+                .to_owned(),
+        },
+        str::to_owned,
+    );
+    format!("there is no {kind} through {backend}{adapter}; {remedy}")
+}
+
+/// Returns the names of all adapters, in quotes, if the options ask for one by a name that none has.
+fn others(options: &DeviceOptions, backends: wgpu::Backends) -> Vec<String> {
+    if options.adapter.is_none() || options.hardware_only {
+        return Vec::new();
+    }
+    let names = enumerate(backends, false).into_iter().map(|adapter| format!("\"{}\"", adapter.get_info().name));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn describe(adapter: &wgpu::Adapter) -> Adapter {

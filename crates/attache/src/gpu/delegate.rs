@@ -68,7 +68,10 @@ impl GpuDelegate {
     pub fn with_device(device: wgpu::Device, queue: wgpu::Queue, options: GpuDelegateOptions) -> Result<Self, Error> {
         let device = Device::from_wgpu(device, queue);
         if device.adapter().max_storage_buffers < 4 {
-            return Err(Error::new(ErrorKind::Device, "the device allows a shader fewer than four storage buffers"));
+            return Err(Error::new(
+                ErrorKind::Device,
+                "the device allows a shader fewer than four storage buffers; open one that allows more",
+            ));
         }
         Self::on(device, options)
     }
@@ -76,7 +79,8 @@ impl GpuDelegate {
     /// Creates the delegate on an open device.
     fn on(device: Device, options: GpuDelegateOptions) -> Result<Self, Error> {
         if options.submission == Some(Submission::Replay) && !device.replays() {
-            let message = "replay needs a device that the delegate opens itself, through Vulkan";
+            let message = "the submission replay needs a device that the delegate opens itself, through Vulkan; leave the \
+                submission to the delegate";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let precision = options.resolved_precision()?;
@@ -115,7 +119,10 @@ impl GpuDelegate {
     /// Of kind [`ErrorKind::Unsupported`] if the device has no timestamps.
     pub fn profiled(&self) -> Result<Self, Error> {
         if !self.device.has_timestamps(self.usual_submission()) {
-            return Err(Error::new(ErrorKind::Unsupported, "the device has no timestamps to time dispatches by"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the device has no timestamps to time dispatches by; run without a profile",
+            ));
         }
         Ok(Self { profiled: true, ..self.clone() })
     }

@@ -269,12 +269,14 @@ impl GpuDelegateOptions {
 fn complete(priorities: [InferencePriority; 3]) -> Result<[InferencePriority; 3], Error> {
     let wrong = |text: &str| Err(Error::usage(format!("inference priorities: {text}")));
     match priorities {
-        [Auto, ..] => wrong("the first must not be Auto"),
+        [Auto, ..] => wrong("the first must not be Auto; name a goal"),
         [_, Auto, third] if third != Auto => wrong("the third must be Auto where the second is"),
         [MinLatency, Auto, _] => Ok([MinLatency, MinMemoryUsage, MaxPrecision]),
         [MinMemoryUsage, Auto, _] => Ok([MinMemoryUsage, MaxPrecision, MinLatency]),
         [MaxPrecision, Auto, _] => Ok([MaxPrecision, MinLatency, MinMemoryUsage]),
-        [first, second, third] if first == second || second == third || first == third => wrong("two are the same"),
+        [first, second, third] if first == second || second == third || first == third => {
+            wrong("two are the same; name each goal once")
+        }
         [first, second, Auto] => {
             let left = [MaxPrecision, MinLatency, MinMemoryUsage].into_iter().find(|p| *p != first && *p != second);
             Ok([first, second, left.expect("two of three leave one")])

@@ -123,7 +123,10 @@ fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result
         Some(size) => {
             (ErrorKind::LimitExceeded, exceeded("tensor_bytes", format_args!("{size} bytes"), limits.tensor_bytes))
         }
-        None => (ErrorKind::Unsupported, format!("tensors of type {} are not implemented", tensor.fact.data_type)),
+        None => (
+            ErrorKind::Unsupported,
+            format!("tensors of type {} are not implemented; convert the model without them", tensor.fact.data_type),
+        ),
     };
     let location =
         ModelLocation { subgraph: Some(subgraph), operator: None, tensor: Some((id.index(), tensor.name.clone())) };

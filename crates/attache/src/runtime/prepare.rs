@@ -178,7 +178,11 @@ fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
     let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
     let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
     let location = ModelLocation { subgraph: Some(subgraph), operator: None, tensor };
-    Err(Error::list(ErrorKind::Unsupported, "", vec![(location, "an input that holds data".to_owned())]))
+    Err(Error::list(
+        ErrorKind::Unsupported,
+        "",
+        vec![(location, "an input that holds data is not supported; convert the model anew".to_owned())],
+    ))
 }
 
 /// Returns an error if one of the input shapes asked for is too large: an extent that does not fit in an
@@ -191,7 +195,9 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
     let too_large =
         shapes.iter().enumerate().find_map(|(input, shape)| Some((input, shape.as_ref()?)).filter(|s| !fits(s.1)));
     match too_large {
-        Some((input, shape)) => Err(Error::usage(format!("the shape {shape} for input {input} is too large"))),
+        Some((input, shape)) => Err(Error::usage(format!(
+            "the shape {shape} for input {input} is too large to be addressed; give it smaller extents"
+        ))),
         None => Ok(()),
     }
 }
@@ -206,11 +212,14 @@ pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Ass
         }
         PlacedStep::Partition(_) => None,
     });
-    let unresolved: Vec<_> = unresolved.collect();
-    if unresolved.is_empty() {
-        return Ok(());
+    const REMEDY: &str = "convert the model without them, or implement them with an OpResolver";
+    let mut unresolved: Vec<_> = unresolved.collect();
+    match unresolved.as_mut_slice() {
+        [] => return Ok(()),
+        [(_, reason)] => *reason += &format!("; {}", REMEDY.replace("them", "it")),
+        _ => {}
     }
-    let heading = format!("{} operators are not implemented", unresolved.len());
+    let heading = format!("{} operators are not implemented; {REMEDY}", unresolved.len());
     Err(Error::list(ErrorKind::Unsupported, &heading, unresolved))
 }
 
@@ -226,11 +235,14 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
         let reason = node.reason.clone().unwrap_or_else(|| "there is no delegate".into());
         (ModelLocation { subgraph: Some(subgraph), operator, tensor: None }, reason)
     };
-    let left: Vec<_> = placement.left_behind().map(problem).collect();
-    if left.is_empty() {
-        return Ok(());
+    const REMEDY: &str = "without require_delegation they run on the CPU";
+    let mut left: Vec<_> = placement.left_behind().map(problem).collect();
+    match left.as_mut_slice() {
+        [] => return Ok(()),
+        [(_, reason)] => *reason = format!("it is not delegated: {reason}; {}", REMEDY.replace("they run", "it runs")),
+        _ => {}
     }
-    let heading = format!("{} of {} operators are not delegated", left.len(), placement.nodes.len());
+    let heading = format!("{} of {} operators are not delegated; {REMEDY}", left.len(), placement.nodes.len());
     Err(Error::list(ErrorKind::NotDelegated, &heading, left))
 }
 

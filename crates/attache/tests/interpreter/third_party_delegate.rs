@@ -322,7 +322,7 @@ fn required_delegation_lists_what_was_left() {
     assert_eq!((error.kind(), error.places().len()), (ErrorKind::NotDelegated, 2));
     assert_eq!(
         error.to_string(),
-        "2 of 8 operators are not delegated:\n  \
+        "2 of 8 operators are not delegated; without require_delegation they run on the CPU:\n  \
          subgraph 0, operator 1 (RELU): it is not a function of two values\n  \
          subgraph 0, operator 5 (RELU): it is not a function of two values"
     );

@@ -4,8 +4,6 @@
 //! either measurement belong to one group.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +15,6 @@ use crate::console::{Console, Report};
 use crate::failure::Failure;
 use crate::io::files;
 use crate::measure::timing::Durations;
-
-/// Maximum size in bytes of a file with a measurement: far more than any output of `bench`.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// The parts of `bench --json` that are compared.
 #[derive(Deserialize)]
@@ -70,16 +65,11 @@ pub(super) fn compare(console: &Console, before: &Path, after: &Path) -> Result<
 
 /// Reads the measurement in a file.
 fn read(path: &Path) -> Result<Answer, Failure> {
-    let wrong = |reason: String| Failure::usage(reason).at(path.display());
-    files::check(path)?;
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(wrong(format!("it has more than {} MiB, as no answer of bench has", MOST_BYTES >> 20)));
-    }
-    serde_json::from_str(&text)
-        .map_err(|error| wrong(format!("this is no answer of bench, as --out and --json give it: {error}")))
+    serde_json::from_str(&files::read_text(path)?).map_err(|error| {
+        let reason = format!("this is no answer of bench, as --out and --json give it: {error}");
+        let remedy = "`attache bench MODEL --out FILE` makes one";
+        Failure::usage(format!("{reason}; {remedy}")).at(path.display())
+    })
 }
 
 fn speedup(before: f64, after: f64) -> Option<f64> {

@@ -6,7 +6,7 @@ use attache::diff::{Difference, OperatorComparison, Tolerance, Trace, TraceInput
 use attache::{Interpreter, Limits, Model};
 use clap::ValueEnum;
 
-use super::{Mismatch, output};
+use super::{Mismatch, check_count, output};
 use crate::device::Device;
 use crate::failure::Failure;
 use crate::io::golden::Case;
@@ -26,6 +26,7 @@ impl Against {
     /// Reads the case in a folder, with the CPU's outputs if those are the reference.
     pub(super) fn case(self, folder: &Path, model: &Model, limits: &Limits) -> Result<Case, Failure> {
         let mut case = Case::read(folder)?;
+        check_count("in", model.subgraphs()[0].inputs.len(), case.inputs.len())?;
         if self == Against::Cpu {
             let shapes = case.inputs.iter().enumerate();
             let builder = shapes

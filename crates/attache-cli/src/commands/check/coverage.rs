@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Mismatch;
 use crate::console::Console;
-use crate::device::Device;
+use crate::device::{Device, SOFTWARE};
 use crate::failure::Failure;
 
 /// A kernel variant, and the number of cases in which a kernel used it.
@@ -25,9 +25,7 @@ impl Coverage {
     pub(super) fn of(device: &Device) -> Result<Self, Failure> {
         let variants = device.variants();
         if variants.is_empty() {
-            return Err(Failure::unsupported(
-                "variants are the GPU's; --delegate gpu takes a software adapter as well",
-            ));
+            return Err(Failure::unsupported(format!("--variant is for a GPU, and there is none; {SOFTWARE}")));
         }
         Ok(Self(variants.into_iter().map(|(name, lacks)| Seen { name, lacks, cases: 0 }).collect()))
     }

@@ -67,15 +67,17 @@ impl Bisection {
     }
 }
 
-/// Writes a golden case in the form that `attache check` reads.
+/// Writes a golden case in the form that `attache check` reads: all of its files or none.
 fn write(folder: &Path, case: Case) -> Result<(), Failure> {
-    files::make_folder(folder)?;
-    files::write(&model_file(folder), &case.model)?;
-    files::write(&folder.join("case.json"), json!({ "op": case.name }).to_string().as_bytes())?;
+    let notes = json!({ "op": case.name }).to_string().into_bytes();
+    let mut all = vec![(model_file(folder), case.model), (folder.join("case.json"), notes)];
     for (stem, arrays) in [("in", case.inputs), ("out", case.outputs)] {
         for (index, Made { data_type, shape, bytes }) in arrays.into_iter().enumerate() {
-            npy::write(&folder.join(format!("{stem}_{index}.npy")), &Array { data_type, shape, bytes })?;
+            let path = folder.join(format!("{stem}_{index}.npy"));
+            let bytes = npy::encode(&path, &Array { data_type, shape, bytes })?;
+            all.push((path, bytes));
         }
     }
-    Ok(())
+    let all: Vec<(&Path, &[u8])> = all.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice())).collect();
+    files::write_all_in(Some(folder), &all)
 }
