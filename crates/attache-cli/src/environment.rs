@@ -1,7 +1,8 @@
 //! Sets up the process environment and logging, before anything else runs.
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
 
 /// On Linux, sets `XDG_RUNTIME_DIR` to the folder for temporary files if the variable is not set. The Vulkan
 /// loader and drivers report a missing one on standard error, although they work without it.
@@ -16,10 +17,21 @@ pub(crate) fn prepare() {
 /// Installs the logger, which writes messages of this level, and whatever `RUST_LOG` selects, to standard
 /// error.
 pub(crate) fn log(level: LevelFilter) {
-    let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time();
+    let selected = std::env::var("RUST_LOG").map(|directives| directives.parse::<Targets>());
+    let targets = match selected {
+        Ok(Ok(targets)) => targets,
+        Ok(Err(error)) => {
+            eprintln!(
+                "warning: RUST_LOG is ignored: {error}. Directives look like `debug` or `attache=trace,wgpu=warn`."
+            );
+            Targets::new()
+        }
+        Err(_) => Targets::new(),
+    };
+    let level = targets.default_level().unwrap_or(level);
     // Colours need a feature of the crate that is not enabled; requesting them without that feature panics.
-    subscriber.with_ansi(false).init();
+    let lines = fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);
+    tracing_subscriber::registry().with(lines).with(targets.with_default(level)).init();
 }
 
 #[allow(unsafe_code)]
