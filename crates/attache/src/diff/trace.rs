@@ -349,7 +349,7 @@ fn run(
         into.copy_from_slice(bytes);
     }
     let mut environment = Environment::new(Plans::new(model, options));
-    environment.set_running(subgraph);
+    environment.set_running(subgraph, None);
     executor.run(1, &mut environment)?;
     Ok(executor)
 }

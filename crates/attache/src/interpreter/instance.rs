@@ -10,7 +10,7 @@ use attache_model::{Model, Tensor};
 
 use super::{InputTensor, OutputTensor, TensorInfo, same_type};
 use crate::runtime::executor::Executor;
-use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, State};
+use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State, Subgraphs};
 use crate::{Error, ErrorKind, Placement, Report};
 
 /// A subgraph of an interpreter: its executor for the current input shapes, and what users ask about it.
@@ -190,18 +190,23 @@ impl Core {
 
     /// Runs a subgraph `times` times. If a delegate fails and the CPU fallback is enabled, the CPU does the
     /// remaining runs. A run that is cancelled leaves the variables as they were before.
-    pub(super) fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
-        self.environment.set_running(subgraph);
+    pub(super) fn run(&mut self, subgraph: usize, times: usize, started: StartedRun) -> Result<(), Error> {
+        self.environment.set_running(subgraph, Some(started));
+        self.run_times(subgraph, times)
+    }
+
+    fn run_times(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
         let falls_back = self.plans.options.cpu_fallback && !self.plans.options.delegates.is_empty();
         let mut left = times;
         while left > 0 {
             let Some(instance) = self.instances.get_mut(&subgraph) else { return Ok(()) };
-            let is_restored = falls_back || self.environment.cancellation().is_used();
+            let is_restored = falls_back || self.environment.is_cancellable();
             let now = if !is_restored || instance.executor.is_whole_partition() { left } else { 1 };
             let state = is_restored.then(|| State::of(&instance.executor, &self.environment));
-            let run = instance.executor.run(now, &mut self.environment);
+            let run = self.environment.check_cancelled();
+            let run = run.and_then(|()| instance.executor.run(now, &mut self.environment));
             let run = run.and_then(|()| if falls_back { instance.executor.settle() } else { Ok(()) });
-            match (run.and_then(|()| self.environment.cancellation().take()), state) {
+            match (run.and_then(|()| self.environment.check_cancelled()), state) {
                 (Ok(()), _) => left -= now,
                 (Err(error), state) => {
                     // Outputs that were not read may be wrong even though the run itself succeeded.
@@ -213,7 +218,7 @@ impl Core {
                         return Err(error);
                     }
                     self.leave_delegates(subgraph, &error)?;
-                    return self.run(subgraph, left);
+                    return self.run_times(subgraph, left);
                 }
             }
         }
@@ -251,8 +256,14 @@ impl Core {
         let Some(instance) = self.instances.get_mut(&subgraph) else {
             return Err(Error::new(ErrorKind::Internal, "a run of a subgraph that is not prepared"));
         };
-        instance.executor.wait(run)?;
-        self.environment.cancellation().take().inspect_err(|_| instance.executor.forget_outputs())
+        instance.executor.wait(run)
+    }
+
+    /// Makes the outputs of a subgraph have no value until its next run.
+    pub(super) fn forget_outputs(&mut self, subgraph: usize) {
+        if let Some(instance) = self.instances.get_mut(&subgraph) {
+            instance.executor.forget_outputs();
+        }
     }
 
     pub(super) fn options(&self) -> &Options {

@@ -68,8 +68,6 @@ pub struct Interpreter {
     cancellation: Cancellation,
     /// Its address is the identity of the interpreter.
     identity: Arc<()>,
-    /// Number of runs that were started with `invoke_async`.
-    started: u64,
     /// The run that the worker was given last, and whether it was waited for, until something else runs.
     last: Option<(Run, bool)>,
 }
@@ -83,12 +81,11 @@ impl Interpreter {
     fn new(main: usize, core: Core) -> Self {
         Self {
             main,
-            cancellation: core.environment.cancellation().clone(),
+            cancellation: Cancellation::default(),
             core: OnceCell::from(Box::new(core)),
             away: None,
             worker: Worker::default(),
             identity: Arc::default(),
-            started: 0,
             last: None,
         }
     }
@@ -349,7 +346,10 @@ impl Interpreter {
     }
 
     fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
-        let run = self.core_mut().run(subgraph, times);
+        // A run that is still under way has ended here, and the number of this one comes after it.
+        self.core();
+        let started = self.cancellation.start();
+        let run = self.core_mut().run(subgraph, times, started);
         self.last = None;
         run
     }
@@ -366,29 +366,29 @@ impl Interpreter {
     ///
     /// If the device fails. The error of a run on a thread is returned by the handle and by [`Interpreter::wait`].
     pub fn invoke_async(&mut self) -> Result<Run, Error> {
-        self.started += 1;
-        let (id, main) = (RunId(self.started), self.main);
+        let main = self.main;
         let source = (self.identity.clone(), main);
-        let core = self.core_mut();
-        let falls_back = core.options().cpu_fallback;
-        core.environment.set_running(main);
+        let falls_back = self.core().options().cpu_fallback;
+        // A run that is still under way has ended here.
+        let started = self.cancellation.start();
         let executor = &mut self.instance_mut().executor;
         if !falls_back && executor.has_queue() {
+            let id = started.id();
             executor.start(id, 1).unwrap_or(Ok(()))?;
             let end = executor.completion(id).ok_or_else(|| no_completion(id))??;
             self.last = None;
-            return Ok(Run::on_device(id, source, end, &self.worker));
+            return Ok(Run::on_device(started, source, end, &self.worker));
         }
-        let run = Run::on_thread(id, source, &self.worker);
+        let run = Run::on_thread(started.clone(), source, &self.worker);
         let mut core = self.core.take().expect("the core was just used");
         let (sender, away) = channel();
         let theirs = run.clone();
         self.away = Some(away);
         self.worker.submit(Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(|| core.run(main, 1)));
+            let result = catch_unwind(AssertUnwindSafe(|| core.run(main, 1, started)));
             // The interpreter may have been dropped.
             drop(sender.send(core));
-            theirs.end(result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a run panicked"))));
+            drop(theirs.end(result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a run panicked")))));
         }));
         self.last = Some((run.clone(), false));
         Ok(run)
@@ -425,11 +425,10 @@ impl Interpreter {
                 *waited = true;
                 run.wait_timeout(std::time::Duration::MAX).unwrap_or(Ok(()))
             }
-            _ => {
-                self.core_mut().wait(run.subgraph(), run.id())?;
-                run.end(Ok(()));
-                Ok(())
-            }
+            _ => match self.core_mut().wait(run.subgraph(), run.id()) {
+                Ok(()) => run.end_on_device().inspect_err(|_| self.core_mut().forget_outputs(run.subgraph())),
+                Err(error) => Err(run.failure().unwrap_or(error)),
+            },
         }
     }
 
@@ -439,7 +438,7 @@ impl Interpreter {
         if self.core().options().cpu_fallback { 1 } else { self.instance().executor.depth() }
     }
 
-    /// Returns a handle with which any thread can cancel the interpreter's runs.
+    /// Returns a handle with which any thread can cancel the interpreter's runs that are under way then.
     pub fn cancellation(&self) -> Cancellation {
         self.cancellation.clone()
     }
@@ -518,25 +517,4 @@ fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Re
     }
     let name = &info.name;
     Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}", info.data_type)))
-}
-
-#[cfg(test)]
-mod tests {
-    use attache_model::ModelBuilder;
-
-    use super::*;
-
-    #[test]
-    fn variables_are_copied_only_for_runs_that_can_be_cancelled() {
-        let mut builder = ModelBuilder::new("empty");
-        builder.subgraph("main");
-        let model = Model::from_bytes(builder.finish()).unwrap();
-        let interpreter = Interpreter::builder(&model).threads(1).build().unwrap();
-        let is_used = || interpreter.core().environment.cancellation().is_used();
-        assert!(!is_used());
-        let handle = interpreter.cancellation();
-        assert!(is_used());
-        drop(handle);
-        assert!(!is_used());
-    }
 }

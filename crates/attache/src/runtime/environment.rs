@@ -11,7 +11,7 @@ use std::sync::Arc;
 use attache_base::{Constant, Parallel, Shape};
 use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
 
-use super::cancellation::Cancellation;
+use super::cancellation::StartedRun;
 use super::executor::Executor;
 use super::host::Subgraphs;
 use super::options::Options;
@@ -30,8 +30,8 @@ const PREPARATION: u64 = 100;
 /// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
     plans: Arc<Plans>,
-    /// Cancels the interpreter's runs.
-    cancellation: Cancellation,
+    /// The run that is under way, or the last one; `None` before the first one.
+    run: Option<StartedRun>,
     /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
     /// while one is running.
     subgraphs: BTreeMap<usize, Option<Executor>>,
@@ -72,7 +72,7 @@ impl Environment {
     pub(crate) fn new(plans: Arc<Plans>) -> Self {
         Self {
             plans,
-            cancellation: Cancellation::default(),
+            run: None,
             subgraphs: BTreeMap::new(),
             done: BTreeSet::new(),
             resources: Resources::default(),
@@ -83,14 +83,15 @@ impl Environment {
         }
     }
 
-    /// Returns what cancels the runs.
-    pub(crate) fn cancellation(&self) -> &Cancellation {
-        &self.cancellation
+    /// Sets the subgraph that is run next, and the run of the interpreter; `None` where nothing can cancel it.
+    pub(crate) fn set_running(&mut self, subgraph: usize, run: Option<StartedRun>) {
+        self.active = vec![subgraph];
+        self.run = run;
     }
 
-    /// Sets the subgraph that the interpreter runs next.
-    pub(crate) fn set_running(&mut self, subgraph: usize) {
-        self.active = vec![subgraph];
+    /// Whether something can cancel the run.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.run.as_ref().is_some_and(StartedRun::is_cancellable)
     }
 
     /// Returns the prepare mode for the interpreter's own subgraph, which depends on whether a resource
@@ -226,7 +227,7 @@ impl Subgraphs for Environment {
     }
 
     fn check_cancelled(&self) -> Result<(), Error> {
-        self.cancellation.take()
+        self.run.as_ref().map_or(Ok(()), StartedRun::check)
     }
 
     fn failure(&mut self) -> Option<Error> {

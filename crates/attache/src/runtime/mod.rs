@@ -23,7 +23,9 @@ mod saved_state;
 mod shared_weights;
 
 pub use cancellation::Cancellation;
+pub(crate) use cancellation::StartedRun;
 pub(crate) use environment::Environment;
+pub(crate) use host::Subgraphs;
 pub(crate) use options::{KeptTensors, Options};
 pub(crate) use plans::{Key, Plans};
 pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};

@@ -116,6 +116,14 @@ fn runs_are_awaited() {
         cancellation.cancel();
         assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Cancelled);
         assert_eq!(interpreter.read::<f32>(0).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Cancelled, "also when asked again");
+        let [first, second, third] = [(), (), ()].map(|()| interpreter.invoke_async().unwrap());
+        second.cancel();
+        interpreter.wait(&third).unwrap();
+        cancellation.cancel();
+        assert_eq!(interpreter.read::<f32>(0).unwrap(), expected, "it had been waited for");
+        assert_eq!(interpreter.wait(&second).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(interpreter.wait(&first).unwrap_err().kind(), ErrorKind::Cancelled, "it had not");
         interpreter.invoke().unwrap();
         assert_eq!(interpreter.read::<f32>(0).unwrap(), expected);
     }
