@@ -191,9 +191,13 @@ fn parse(
         return registered;
     }
     let code = &operator.code;
-    let definition: &Definition = definitions()
-        .find(|definition| definition.is(code))
-        .ok_or_else(|| OpError::unsupported("it is not implemented"))?;
+    let missing = || match &code.custom {
+        None => OpError::unsupported("it is not implemented"),
+        Some(_) => OpError::unsupported(
+            "it is not implemented; a program can register it (OpResolver::add_custom, InterpreterBuilder::operators)",
+        ),
+    };
+    let definition: &Definition = definitions().find(|definition| definition.is(code)).ok_or_else(missing)?;
     if !definition.versions.contains(&code.version) {
         let (low, high) = (definition.versions.start(), definition.versions.end());
         let reason = format!("version {} is not implemented (versions {low} to {high} are)", code.version);
