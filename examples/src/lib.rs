@@ -4,7 +4,6 @@ pub mod models;
 pub mod picture;
 
 use std::error::Error;
-use std::sync::Arc;
 
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, Model, zoo};
 
@@ -38,7 +37,7 @@ impl Arguments {
     pub fn model(&self, built_in: &str) -> Result<Model> {
         Ok(match self.file(0) {
             Some(path) => Model::from_path(path)?,
-            None => Model::from_bytes(zoo::build(built_in).ok_or("the zoo has no such model")?)?,
+            None => zoo::model(built_in)?,
         })
     }
 
@@ -55,6 +54,6 @@ impl Arguments {
         }
         let gpu = GpuDelegate::new(GpuDelegateOptions::default())?;
         eprintln!("on {}", gpu.adapter().name);
-        Ok(builder.delegate(Arc::new(gpu)))
+        Ok(builder.delegate(gpu))
     }
 }

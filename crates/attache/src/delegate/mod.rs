@@ -49,6 +49,24 @@ pub trait Delegate: Send + Sync {
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError>;
 }
 
+impl<D: Delegate + ?Sized> Delegate for Arc<D> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        (**self).partitioning()
+    }
+
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        (**self).claim(node)
+    }
+
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        (**self).prepare(partition)
+    }
+}
+
 /// A node that a delegate is asked about: the node of the graph, and the operator of the model file that it was made
 /// from.
 #[derive(Clone, Copy, Debug)]

@@ -44,15 +44,8 @@ impl CompiledModel {
         model: &Model,
         subgraph: usize,
         options: &Options,
-        wanted: Vec<(usize, Shape)>,
+        shapes: Vec<Option<Shape>>,
     ) -> Result<Self, Error> {
-        let count = model.subgraphs()[subgraph].inputs.len();
-        let mut shapes = vec![None; count];
-        for (input, shape) in wanted {
-            let slot = shapes.get_mut(input);
-            *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
-                Some(shape);
-        }
         let plans = Plans::new(model, options);
         let key = Key { subgraph, shapes, mode: PrepareMode::First, is_called: false };
         let placement = plans.prepared(&key)?.placement.clone();

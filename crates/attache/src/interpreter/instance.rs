@@ -8,7 +8,7 @@ use attache_base::{Element, Shape};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
-use super::{InputTensor, OutputTensor, TensorInfo, same_type};
+use super::{InputTensor, OutputTensor, TensorInfo, TensorKey, same_type};
 use crate::runtime::executor::Executor;
 use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State, Subgraphs};
 use crate::{Error, ErrorKind, Placement, Report};
@@ -78,12 +78,14 @@ impl Instance {
         Ok(OutputTensor { info: &self.outputs[index], index, bytes: self.read_bytes(index)? })
     }
 
-    /// Returns a tensor of the last run that was kept, by its index in the file; `None` if it was not kept.
-    pub(super) fn kept_tensor(&self, tensor: usize) -> Option<Result<OutputTensor<'_>, Error>> {
-        let place = self.kept.iter().position(|(index, _)| *index == tensor)?;
+    /// Returns a tensor of the last run that was kept, by its name or by its index in the file.
+    pub(super) fn kept_tensor(&self, tensor: &impl TensorKey) -> Result<OutputTensor<'_>, Error> {
+        let names = self.kept.iter().map(|(_, info)| info.name.as_str());
+        let index = |name: &str| Some(self.kept.iter().find(|(_, info)| info.name == name)?.0);
+        let place = tensor.index(index).and_then(|tensor| self.kept.iter().position(|(index, _)| *index == tensor));
+        let place = place.ok_or_else(|| tensor.unknown("kept tensor", names.collect()))?;
         let output = self.outputs.len() + place;
-        let bytes = self.read_bytes(output);
-        Some(bytes.map(|bytes| OutputTensor { info: &self.kept[place].1, index: output, bytes }))
+        Ok(OutputTensor { info: &self.kept[place].1, index: output, bytes: self.read_bytes(output)? })
     }
 
     pub(super) fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {

@@ -18,10 +18,31 @@ pub trait TensorKey: private::Sealed {
     /// Returns the error for a key of which there is no input or output. `names` are those that there are.
     #[doc(hidden)]
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error;
+
+    /// Returns the key as a value of its own.
+    #[doc(hidden)]
+    fn owned(&self) -> private::OwnedKey;
+
+    /// Returns the index, if it is less than the number of names, or else the error.
+    #[doc(hidden)]
+    fn find(&self, what: &str, names: Vec<&str>, find: impl Fn(&str) -> Option<usize>) -> Result<usize, Error> {
+        self.index(find).filter(|index| *index < names.len()).ok_or_else(|| self.unknown(what, names))
+    }
 }
+
+pub(super) use private::OwnedKey;
 
 mod private {
     pub trait Sealed {}
+    impl Sealed for OwnedKey {}
+
+    /// A key that is kept.
+    #[derive(Clone, Debug)]
+    pub enum OwnedKey {
+        Index(usize),
+        Name(String),
+    }
+
     impl Sealed for usize {}
     impl Sealed for str {}
     impl Sealed for String {}
@@ -35,6 +56,10 @@ impl TensorKey for usize {
 
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         super::no_such(what, *self, names.len())
+    }
+
+    fn owned(&self) -> OwnedKey {
+        OwnedKey::Index(*self)
     }
 }
 
@@ -51,6 +76,10 @@ impl TensorKey for str {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Error::usage(format!("there is no {what} \"{self}\"; there is {known}"))
     }
+
+    fn owned(&self) -> OwnedKey {
+        OwnedKey::Name(self.to_owned())
+    }
 }
 
 impl TensorKey for String {
@@ -61,6 +90,30 @@ impl TensorKey for String {
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         self.as_str().unknown(what, names)
     }
+
+    fn owned(&self) -> OwnedKey {
+        self.as_str().owned()
+    }
+}
+
+impl TensorKey for OwnedKey {
+    fn index(&self, find: impl Fn(&str) -> Option<usize>) -> Option<usize> {
+        match self {
+            Self::Index(index) => Some(*index),
+            Self::Name(name) => find(name),
+        }
+    }
+
+    fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
+        match self {
+            Self::Index(index) => index.unknown(what, names),
+            Self::Name(name) => name.unknown(what, names),
+        }
+    }
+
+    fn owned(&self) -> OwnedKey {
+        self.clone()
+    }
 }
 
 impl<T: TensorKey + ?Sized> TensorKey for &T {
@@ -70,6 +123,10 @@ impl<T: TensorKey + ?Sized> TensorKey for &T {
 
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         (**self).unknown(what, names)
+    }
+
+    fn owned(&self) -> OwnedKey {
+        (**self).owned()
     }
 }
 

@@ -219,6 +219,34 @@ fn signatures_share_variables() {
     infer.invoke().unwrap();
     assert_eq!(infer.read::<f32>("y").unwrap(), [17.0]);
     assert_eq!(infer.output("y").unwrap().dequantize().unwrap(), [17.0]);
+    infer.input_mut::<f32>(0).unwrap()[0] = 11.0;
+    let run = infer.invoke_async().unwrap();
+    infer.wait(run).unwrap();
+    let mut y = [0.0f32];
+    infer.read_into(0, &mut y).unwrap();
+    assert_eq!(y, [18.0]);
+    let error = infer.write("z", &[1.0f32]).unwrap_err().to_string();
+    assert!(error.contains("\"z\"") && error.contains("\"x\""), "{error}");
+    assert_eq!(infer.read::<f32>(1).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn shapes_are_set_by_name_or_index() {
+    let mut net = Net::new();
+    let (x, y) = (net.tensor("x", &[2]), net.tensor("y", &[2]));
+    let sum = net.named_add("sum", x, y, &[2]);
+    let model = net.finish(&[x, y], &[sum]);
+    let builder = Interpreter::builder(&model).input_shape("x", &[9]).input_shape(0, &[3]).input_shape("y", &[3]);
+    let mut interpreter = builder.build().unwrap();
+    run(&mut interpreter, &[&[1.0, 2.0, 3.0], &[1.0; 3]]);
+    assert_eq!(floats(&interpreter, 0), [2.0, 3.0, 4.0]);
+    interpreter.resize_inputs(&[("x", &[1]), ("y", &[1])]).unwrap();
+    interpreter.resize_inputs(&[(0, &[4]), (1, &[4])]).unwrap();
+    run(&mut interpreter, &[&[1.0; 4], &[2.0; 4]]);
+    assert_eq!(floats(&interpreter, 0), [3.0; 4]);
+    let error = interpreter.resize_inputs(&[("x", &[1]), ("z", &[1])]).unwrap_err().to_string();
+    assert!(error.contains("\"z\"") && error.contains("\"y\""), "{error}");
+    assert_eq!(Interpreter::builder(&model).input_shape("z", &[1]).build().unwrap_err().kind(), ErrorKind::Usage);
 }
 
 #[test]

@@ -338,7 +338,7 @@ fn required_delegation_lists_what_was_left() {
     run(&mut interpreter, &[&[1.0, 1.0]]);
     assert_eq!(floats(&interpreter, 0), [3.0, 5.0]);
 
-    let without = Interpreter::builder(&blocks()).require_gpu(true).build().err().unwrap();
+    let without = Interpreter::builder(&blocks()).require_delegation(true).build().err().unwrap();
     assert_eq!((without.kind(), without.places().len()), (ErrorKind::NotDelegated, 8));
 }
 
