@@ -274,6 +274,11 @@ fn elide(text: &str, most: usize) -> String {
     ends.map(clean).collect()
 }
 
+/// Returns a number with the noun that fits it.
+pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Prints to standard output. A closed pipe, for example to `head`, is not an error.
 fn print(text: &str) {
     let mut output = io::stdout().lock();

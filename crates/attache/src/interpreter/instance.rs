@@ -9,6 +9,7 @@ use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
 use super::{InputTensor, OutputTensor, TensorInfo, TensorKey, same_type};
+use crate::error::counted;
 use crate::runtime::executor::Executor;
 use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State, Subgraphs};
 use crate::{Error, ErrorKind, Placement, Report};
@@ -92,7 +93,7 @@ impl Instance {
         same_type("input", input, &self.inputs[input], T::DATA_TYPE)?;
         let size = self.input_size(input)? / size_of::<T>();
         if size != values.len() {
-            return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
+            return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "element"), values.len())));
         }
         self.executor.write(input, bytemuck::cast_slice(values));
         Ok(())
@@ -101,7 +102,7 @@ impl Instance {
     pub(super) fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         let size = self.input_size(input)?;
         if size != bytes.len() {
-            return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
+            return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
         self.executor.write(input, bytes);
         Ok(())
@@ -126,7 +127,11 @@ impl Instance {
         same_type("output", output, &self.outputs[output], T::DATA_TYPE)?;
         let size = self.output_size(output)? / size_of::<T>();
         if size != values.len() {
-            return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
+            return Err(Error::usage(format!(
+                "output {output} has {}, not {}",
+                counted(size, "element"),
+                values.len()
+            )));
         }
         self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
     }
@@ -134,7 +139,7 @@ impl Instance {
     pub(super) fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let size = self.output_size(output)?;
         if size != bytes.len() {
-            return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
+            return Err(Error::usage(format!("output {output} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
         if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
     }

@@ -4,6 +4,7 @@ use attache_base::{DataType, Element, Quantization};
 use half::{bf16, f16};
 
 use super::{TensorInfo, same_type};
+use crate::error::counted;
 use crate::{Error, ErrorKind};
 
 /// Maximum number of names that an error lists.
@@ -148,26 +149,31 @@ pub struct OutputTensor<'a> {
 
 impl<'a> InputTensor<'a> {
     /// Returns the description: name, type, shape and quantization parameters.
+    #[must_use]
     pub fn info(&self) -> &'a TensorInfo {
         self.info
     }
 
     /// Returns the type of the elements.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         self.info.data_type
     }
 
     /// Returns the extents in elements, outermost first.
+    #[must_use]
     pub fn shape(&self) -> &'a [usize] {
         &self.info.shape
     }
 
     /// Returns the number of elements.
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.info.shape.elements()
     }
 
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
+    #[must_use]
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.info.quantization.as_ref()
     }
@@ -254,32 +260,38 @@ impl<'a> InputTensor<'a> {
 
 impl<'a> OutputTensor<'a> {
     /// Returns the description: name, type, shape and quantization parameters.
+    #[must_use]
     pub fn info(&self) -> &'a TensorInfo {
         self.info
     }
 
     /// Returns the type of the elements.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         self.info.data_type
     }
 
     /// Returns the extents in elements, outermost first, as of the run.
+    #[must_use]
     pub fn shape(&self) -> &'a [usize] {
         &self.info.shape
     }
 
     /// Returns the number of elements.
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.info.shape.elements()
     }
 
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
+    #[must_use]
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.info.quantization.as_ref()
     }
 
     /// Returns the elements as they are stored, little-endian. Two elements of 4 bits share a byte, the first one in
     /// its lower half.
+    #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -447,7 +459,11 @@ impl<'a> Parameters<'a> {
 }
 
 fn check_count(what: &str, index: usize, is: usize, given: usize) -> Result<(), Error> {
-    if is == given { Ok(()) } else { Err(Error::usage(format!("{what} {index} has {is} elements, not {given}"))) }
+    if is == given {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("{what} {index} has {}, not {given}", counted(is, "element"))))
+    }
 }
 
 fn fill<T>(into: &mut [T], values: impl Iterator<Item = T>) {
