@@ -39,6 +39,7 @@ pub struct ImportError {
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
+#[must_use]
 pub fn import(
     model: &Model,
     subgraph: usize,
@@ -55,6 +56,7 @@ pub fn import(
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
+#[must_use]
 pub fn import_first(
     model: &Model,
     subgraph: usize,

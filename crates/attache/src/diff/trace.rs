@@ -4,6 +4,7 @@
 //! values of one run that starts with variables in their initial state.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use attache_base::Shape;
@@ -38,9 +39,16 @@ pub struct Trace {
     kept: HashMap<TensorId, usize>,
 }
 
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("subgraph", &self.subgraph).finish_non_exhaustive()
+    }
+}
+
 /// Comparison of one operator between delegates and the CPU. The delegates run the operator alone, on the
 /// inputs that it had on the CPU.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OperatorComparison {
     /// Index of the operator in its subgraph of the file.
     pub operator: usize,
@@ -53,6 +61,7 @@ pub struct OperatorComparison {
 /// The first tensor, in execution order, that differs between delegates and the CPU by more than the
 /// tolerance.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FirstDivergence {
     /// Index in the [`Trace`] of the node that makes the tensor.
     pub node: usize,
@@ -108,6 +117,7 @@ impl Trace {
 
     /// Returns the number of nodes of the graph after the passes, which may have removed operators of the
     /// file.
+    #[must_use]
     pub fn nodes(&self) -> usize {
         self.graph.nodes.len()
     }

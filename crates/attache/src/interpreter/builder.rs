@@ -1,5 +1,6 @@
 //! The builder of interpreters and compiled models.
 
+use std::fmt;
 use std::sync::Arc;
 
 use attache_base::Shape;
@@ -176,6 +177,15 @@ impl InterpreterBuilder {
     /// As [`InterpreterBuilder::compile`] and [`CompiledModel::interpreter`].
     pub fn build(self) -> Result<Interpreter, Error> {
         self.compile()?.interpreter()
+    }
+}
+
+impl fmt::Debug for InterpreterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InterpreterBuilder")
+            .field("model", &self.model)
+            .field("signature", &self.signature)
+            .finish_non_exhaustive()
     }
 }
 

@@ -63,11 +63,13 @@ impl CompiledModel {
     }
 
     /// Returns the model.
+    #[must_use]
     pub fn model(&self) -> &Model {
         &self.plans.model
     }
 
     /// Returns the placement report: where each operator runs, and why.
+    #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

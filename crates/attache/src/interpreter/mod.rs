@@ -32,6 +32,7 @@ pub use tensor::{InputTensor, OutputTensor, TensorKey};
 
 /// Description of an input or an output of the subgraph.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TensorInfo {
     /// Name in the file. It may be empty and need not be unique.
     pub name: String,
@@ -45,6 +46,15 @@ pub struct TensorInfo {
     pub shape_signature: Option<Vec<i32>>,
     /// Quantization parameters, for quantized tensors.
     pub quantization: Option<Quantization>,
+}
+
+impl TensorInfo {
+    /// Creates the description of a tensor that is not quantized and whose shape is fixed. A program's own tests may need
+    /// one.
+    #[must_use]
+    pub fn new(name: &str, data_type: DataType, shape: Shape) -> Self {
+        Self { name: name.to_owned(), data_type, shape, shape_signature: None, quantization: None }
+    }
 }
 
 /// Runs a model: its first subgraph, and the subgraphs of its signatures.

@@ -113,6 +113,7 @@ impl Run {
     }
 
     /// Whether the run has ended, successfully or not.
+    #[must_use]
     pub fn is_done(&self) -> bool {
         self.wait_timeout(Duration::ZERO).is_some()
     }

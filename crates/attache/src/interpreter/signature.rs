@@ -295,11 +295,13 @@ impl SignatureRunner<'_> {
     }
 
     /// Returns the maximum number of runs in progress, as [`Interpreter::queue_depth`] does.
+    #[must_use]
     pub fn queue_depth(&self) -> usize {
         self.interpreter.depth(self.subgraph)
     }
 
     /// Returns the placement report of the signature's subgraph.
+    #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.instance().placement
     }

@@ -65,6 +65,7 @@ pub fn model(name: &str) -> Result<Model, Error> {
 }
 
 /// Builds a model and returns the bytes of its `.tflite` file; `None` if no built-in model has this name.
+#[must_use]
 pub fn build(name: &str) -> Option<Vec<u8>> {
     MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
 }
