@@ -16,7 +16,8 @@ use super::{Difference, Tolerance};
 use crate::partition::assign::{Assignment, PlacedStep, assign};
 use crate::runtime::executor::Executor;
 use crate::runtime::prepare::check_implemented;
-use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, SharedWeights, import};
+use crate::runtime::shared_weights::SharedWeights;
+use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// The value of an input for [`Trace::new`].
