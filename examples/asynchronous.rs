@@ -29,17 +29,14 @@ fn main() -> Result {
     interpreter.wait(&run)?;
     println!("waited for: {:.4}", highest(&interpreter)?);
 
-    // Cancellation, from any thread. The interpreter can run again afterwards.
+    // Cancellation, from any thread. Later runs are not cancelled, even if this one has ended before.
     let run = interpreter.invoke_async()?;
     let cancellation = interpreter.cancellation();
-    let other = cancellation.clone();
-    thread::spawn(move || other.cancel()).join().map_err(|_| "a thread panicked")?;
+    thread::spawn(move || cancellation.cancel()).join().map_err(|_| "a thread panicked")?;
     match interpreter.wait(&run) {
         Err(error) if error.kind() == ErrorKind::Cancelled => println!("{error}"),
         result => println!("done before it was cancelled: {result:?}"),
     }
-    // A cancellation that came too late would end the next run.
-    cancellation.withdraw();
     println!("awaited again: {:.4}", pollster::block_on(awaited(&mut interpreter))?);
     Ok(())
 }

@@ -5,17 +5,15 @@
 //!
 //! With `gpu`, the GPU delegate gets what the first delegate leaves.
 
-use std::sync::Arc;
-
 use attache_example_delegate::SumDelegate;
 use attache_examples::{Arguments, Result, models};
 
 fn main() -> Result {
     let arguments = Arguments::read();
     let model = models::sums()?;
-    let mut builder = attache::Interpreter::builder(&model).delegate(Arc::new(SumDelegate));
+    let mut builder = attache::Interpreter::builder(&model).delegate(SumDelegate);
     if arguments.gpu {
-        builder = builder.delegate(Arc::new(attache::GpuDelegate::new(Default::default())?));
+        builder = builder.delegate(attache::GpuDelegate::new(Default::default())?);
     }
     let mut interpreter = builder.build()?;
     interpreter.write("x", &[1.0f32, -2.0, 3.0])?;

@@ -4,8 +4,6 @@
 //!
 //! `attache::gpu::wgpu` is the version of wgpu that the delegate uses.
 
-use std::sync::Arc;
-
 use attache::gpu::wgpu;
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter};
 use attache_examples::{Arguments, Result};
@@ -17,7 +15,7 @@ fn main() -> Result {
     eprintln!("on {}", gpu.adapter().name);
 
     let model = Arguments::read().model("lstm_128")?;
-    let mut interpreter = Interpreter::builder(&model).delegate(Arc::new(gpu)).build()?;
+    let mut interpreter = Interpreter::builder(&model).delegate(gpu).build()?;
     let mut input = interpreter.input(0)?;
     let grey = vec![0.5; input.elements()];
     input.quantize_from(&grey)?;

@@ -2,11 +2,9 @@
 //!
 //!     cargo run --release -p attache-examples --bin timeline [MODEL]
 
-use std::fmt::Write;
-use std::sync::Arc;
-
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Profile};
 use attache_examples::{Arguments, Result};
+use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 14.0;
@@ -15,7 +13,7 @@ fn main() -> Result {
     let model = Arguments::read().model("lstm_128")?;
     let gpu = GpuDelegate::new(GpuDelegateOptions::default())?.profiled()?;
     eprintln!("on {}", gpu.adapter().name);
-    let mut interpreter = Interpreter::builder(&model).delegate(Arc::new(gpu)).build()?;
+    let mut interpreter = Interpreter::builder(&model).delegate(gpu).build()?;
     // The first run warms the device up.
     interpreter.invoke()?;
     interpreter.invoke()?;

@@ -1,10 +1,10 @@
-//! What the examples have in common: their command line ([`Arguments`]), pictures and small models.
+//! What the examples have in common: their command line ([`Arguments`]), pictures and small models. The tests in the
+//! documentation of this crate are those of the README and of the guide.
 
 pub mod models;
 pub mod picture;
 
 use std::error::Error;
-use std::sync::Arc;
 
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, Model, zoo};
 
@@ -12,6 +12,7 @@ use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, 
 pub type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The command line of an example: `[gpu] [FILE]…`.
+#[derive(Debug)]
 pub struct Arguments {
     /// Whether the GPU is asked for. Without it, models run on the CPU.
     pub gpu: bool,
@@ -20,6 +21,7 @@ pub struct Arguments {
 
 impl Arguments {
     /// Reads the command line of the process.
+    #[must_use]
     pub fn read() -> Self {
         let (gpu, files): (Vec<String>, _) = std::env::args().skip(1).partition(|argument| argument == "gpu");
         Self { gpu: !gpu.is_empty(), files }
@@ -38,7 +40,7 @@ impl Arguments {
     pub fn model(&self, built_in: &str) -> Result<Model> {
         Ok(match self.file(0) {
             Some(path) => Model::from_path(path)?,
-            None => Model::from_bytes(zoo::build(built_in).ok_or("the zoo has no such model")?)?,
+            None => zoo::model(built_in)?,
         })
     }
 
@@ -55,6 +57,33 @@ impl Arguments {
         }
         let gpu = GpuDelegate::new(GpuDelegateOptions::default())?;
         eprintln!("on {}", gpu.adapter().name);
-        Ok(builder.delegate(Arc::new(gpu)))
+        Ok(builder.delegate(gpu))
     }
+}
+
+/// The code of the README and of the guide, which the tests in the documentation compile and run.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../docs/guide/src/introduction.md")]
+    mod introduction {}
+    #[doc = include_str!("../../docs/guide/src/placement.md")]
+    mod placement {}
+    #[doc = include_str!("../../docs/guide/src/quantized.md")]
+    mod quantized {}
+    #[doc = include_str!("../../docs/guide/src/numbers.md")]
+    mod numbers {}
+    #[doc = include_str!("../../docs/guide/src/shapes_and_state.md")]
+    mod shapes_and_state {}
+    #[doc = include_str!("../../docs/guide/src/runs.md")]
+    mod runs {}
+    #[doc = include_str!("../../docs/guide/src/custom_operators.md")]
+    mod custom_operators {}
+    #[doc = include_str!("../../docs/guide/src/delegates.md")]
+    mod delegates {}
+    #[doc = include_str!("../../docs/guide/src/deployment.md")]
+    mod deployment {}
+    #[doc = include_str!("../../docs/guide/src/from_tensorflow_lite.md")]
+    mod from_tensorflow_lite {}
 }

@@ -18,6 +18,7 @@ pub fn open(path: Option<&str>) -> Result<RgbImage> {
 }
 
 /// Draws a scene: a meadow below a sky, with a sun and a house.
+#[must_use]
 pub fn scene(width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |column, row| {
         let (x, y) = (column as f32 / width as f32, row as f32 / height as f32);
@@ -49,6 +50,7 @@ pub fn floats(picture: &RgbImage, shape: &[usize]) -> Result<Vec<f32>> {
 }
 
 /// Returns the colour of a class. Neighbouring classes have colours that are easy to tell apart.
+#[must_use]
 pub fn colour(class: usize) -> Rgb<u8> {
     const COLOURS: [[u8; 3]; 8] = [
         [230, 57, 70],

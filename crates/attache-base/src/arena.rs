@@ -46,6 +46,7 @@ fn behind(offset: usize, size: usize, alignment: usize) -> usize {
 
 /// Returns the maximum over all steps of the number of bytes that are live at that step. No layout can be
 /// smaller.
+#[must_use]
 pub fn lower_bound(lifetimes: &[Lifetime]) -> usize {
     let mut ends = BinaryHeap::new();
     let (mut live, mut most) = (0u128, 0);
@@ -80,6 +81,7 @@ const MAX_TRIES: usize = 64;
 /// an order is larger than [`lower_bound`], the placement is repeated with the tensor that ends at the
 /// highest offset moved to the front of the order. More than 8192 lifetimes are placed in the order of their
 /// first steps only, into free blocks that are neither split nor merged.
+#[must_use]
 pub fn plan(lifetimes: &[Lifetime], alignment: usize) -> Arena {
     if lifetimes.len() > MANY {
         return place_in_time(lifetimes, alignment);

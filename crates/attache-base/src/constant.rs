@@ -24,12 +24,14 @@ impl Bytes {
     }
 
     /// Takes ownership of a vector and returns the range of all its bytes.
+    #[must_use]
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::new(Arc::new(bytes))
     }
 
     /// Returns the subrange `range`, relative to the start of these bytes, with the same owner; `None` if it
     /// extends past the end.
+    #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         let start = self.range.start.checked_add(range.start)?;
         let end = self.range.start.checked_add(range.end)?;
@@ -79,6 +81,7 @@ impl Constant {
     ///
     /// `None` if there are too few bytes, if elements have no fixed size, if the size overflows, or if memory
     /// for the copy cannot be allocated.
+    #[must_use]
     pub fn aligned_bytes(&self) -> Option<Bytes> {
         let size = self.data_type.byte_size(self.shape.checked_elements()?)?;
         let bytes = self.bytes.slice(0..size)?;
@@ -93,6 +96,7 @@ impl Constant {
 
     /// Returns the elements, copied only if they are unaligned. `None` if `T` does not correspond to the
     /// element type or if there are too few bytes.
+    #[must_use]
     pub fn values<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         if T::DATA_TYPE != self.data_type {
             return None;
@@ -106,6 +110,7 @@ impl Constant {
 
     /// Returns the elements of a `FLOAT32` or `FLOAT16` constant as f32. `None` for other types or if there
     /// are too few bytes.
+    #[must_use]
     pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
         match self.data_type {
             DataType::Float16 => {
@@ -117,6 +122,7 @@ impl Constant {
 
     /// Returns the elements of an `INT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `INT32`, `UINT32` or `INT64`
     /// constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
+    #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
             Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())

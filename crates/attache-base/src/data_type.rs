@@ -66,28 +66,33 @@ const TABLE: [(DataType, &str, usize); 23] = [
 impl DataType {
     /// Returns the type with this code of the schema's enum `TensorType`; `None` for a code that the schema
     /// does not have.
+    #[must_use]
     pub fn from_code(code: i8) -> Option<Self> {
         TABLE.get(usize::try_from(code).ok()?).map(|row| row.0)
     }
 
     /// Returns the type's code in the schema's enum `TensorType`.
+    #[must_use]
     pub fn code(self) -> i8 {
         self as i8
     }
 
     /// Returns the type's name in the schema, e.g. `FLOAT32`.
+    #[must_use]
     pub fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
 
     /// Returns the size of one element in bits; `None` if elements have no fixed size (strings, resources,
     /// variants).
+    #[must_use]
     pub fn bits(self) -> Option<usize> {
         Some(TABLE[self as usize].2).filter(|bits| *bits > 0)
     }
 
     /// Returns the size of `elements` elements in bytes, rounded up to a whole byte for elements of less than
     /// 8 bits; `None` if elements have no fixed size or the product overflows.
+    #[must_use]
     pub fn byte_size(self, elements: usize) -> Option<usize> {
         Some(elements.checked_mul(self.bits()?)?.div_ceil(8))
     }

@@ -10,6 +10,7 @@
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -65,6 +66,7 @@ pub struct Pool {
 impl Pool {
     /// Creates a pool in which `threads` threads work at once, including the caller's: `threads - 1` workers
     /// are started, none for 0 or 1. If the system refuses to start a thread, the pool has fewer.
+    #[must_use]
     pub fn new(threads: usize) -> Self {
         let board = Arc::new(Board {
             state: AtomicU64::new(0),
@@ -101,6 +103,12 @@ impl Parallel for Pool {
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.threads()).finish_non_exhaustive()
     }
 }
 

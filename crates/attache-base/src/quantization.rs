@@ -20,6 +20,7 @@ impl Quantization {
     ///
     /// `None` if [`Constant::integers`] cannot read the elements, if there is no scale, if the numbers of
     /// scales and zero points differ, or if there are several scales but not one per index along the axis.
+    #[must_use]
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
         let stored = constant.integers()?;
         let several = self.scale.len() > 1;

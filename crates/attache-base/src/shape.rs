@@ -21,29 +21,34 @@ impl Shape {
     }
 
     /// Number of axes.
+    #[must_use]
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the number of elements, the product of all extents. The product does not overflow for shapes
     /// of a checked model; for other shapes use [`Shape::checked_elements`].
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.0.iter().product()
     }
 
     /// Returns the number of elements; `None` if a product of extents overflows. In this check extents of
     /// zero count as 1, because strides are products of only some of the extents.
+    #[must_use]
     pub fn checked_elements(&self) -> Option<usize> {
         let product = self.0.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent.max(&1)))?;
         Some(if self.0.contains(&0) { 0 } else { product })
     }
 
     /// The extents per axis, outermost first.
+    #[must_use]
     pub fn extents(&self) -> &[usize] {
         &self.0
     }
 
     /// Returns the index of `axis`, which counts from the end if negative; `None` if there is no such axis.
+    #[must_use]
     pub fn axis(&self, axis: i64) -> Option<usize> {
         let rank = self.rank() as i64;
         let axis = if axis < 0 { axis + rank } else { axis };
@@ -52,6 +57,7 @@ impl Shape {
 
     /// Returns the shape with extents of 1 prepended until it has `rank` axes; unchanged if it has at least
     /// that many.
+    #[must_use]
     pub fn with_rank(&self, rank: usize) -> Self {
         let mut extents = vec![1; rank.saturating_sub(self.rank())];
         extents.extend(&self.0);
@@ -115,6 +121,7 @@ impl fmt::Display for Shape {
 }
 
 /// Returns the stride of each axis, in elements, of a dense row-major tensor of these extents.
+#[must_use]
 pub fn strides(extents: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; extents.len()];
     for axis in (1..extents.len()).rev() {
@@ -130,6 +137,7 @@ pub fn strides(extents: &[usize]) -> Vec<usize> {
 /// # Panics
 ///
 /// May panic if `from` does not broadcast to `to`.
+#[must_use]
 pub fn broadcast_strides(from: &[usize], to: &[usize]) -> Vec<usize> {
     let lead = to.len() - from.len();
     let dense = strides(from);

@@ -32,12 +32,14 @@ pub struct Stopwatch(clock::Start);
 impl Stopwatch {
     /// Starts a measurement.
     #[allow(clippy::unit_arg)] // `clock::Start` is `()` on targets without a clock
+    #[must_use]
     pub fn start() -> Self {
         Self(clock::now())
     }
 
     /// Returns the milliseconds since the start; always 0 on `wasm32-unknown-unknown`.
     #[allow(clippy::unit_arg)] // as above
+    #[must_use]
     pub fn milliseconds(self) -> f64 {
         clock::milliseconds(self.0)
     }

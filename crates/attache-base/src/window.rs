@@ -27,6 +27,7 @@ impl Padding {
     /// `None` if `size`, `stride` or `dilation` is zero or a product overflows. With [`Padding::Valid`], a
     /// window larger than the input has zero positions. Source: TensorFlow Lite's `ComputeOutSize` and
     /// `ComputePadding`.
+    #[must_use]
     pub fn window(self, input: usize, size: usize, stride: usize, dilation: usize) -> Option<WindowExtent> {
         if size == 0 || stride == 0 || dilation == 0 {
             return None;
@@ -62,18 +63,21 @@ pub enum Activation {
 impl Activation {
     /// Returns the activation with this code of the schema's enum `ActivationFunctionType`; `None` for a code
     /// that the schema does not have.
+    #[must_use]
     pub fn from_code(code: i8) -> Option<Self> {
         use Activation::*;
         [None, Relu, ReluN1To1, Relu6, Tanh, SignBit].get(usize::try_from(code).ok()?).copied()
     }
 
     /// Returns the activation's code in the schema's enum `ActivationFunctionType`.
+    #[must_use]
     pub fn code(self) -> i8 {
         self as i8
     }
 
     /// Returns the lower and the upper bound if the activation is a clamp, infinite where there is no bound;
     /// `None` for `Tanh` and `SignBit`, which are not clamps.
+    #[must_use]
     pub fn bounds(self) -> Option<(f32, f32)> {
         match self {
             Activation::None => Some((f32::NEG_INFINITY, f32::INFINITY)),

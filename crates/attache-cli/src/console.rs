@@ -296,6 +296,11 @@ fn elide(text: &str, most: usize) -> String {
     ends.map(clean).collect()
 }
 
+/// Returns a number with the noun that fits it.
+pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// Prints to standard output.
 fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();

@@ -5,6 +5,7 @@ use std::fmt;
 use attache_base::Activation;
 
 /// A float expression of one element of each of a step's inputs. Arithmetic is f32.
+#[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// The element of the input with this index.
@@ -117,6 +118,7 @@ impl Expression {
 
     /// Returns the expression that applies an operator's fused activation function to `self`; `None` if the
     /// activation has no float implementation.
+    #[must_use]
     pub fn activation(self, activation: Activation) -> Option<Self> {
         match (activation, activation.bounds()) {
             (Activation::Tanh, _) => Some(self.unary(UnaryOp::Tanh)),
@@ -126,6 +128,7 @@ impl Expression {
     }
 
     /// Whether the expression is `Input(0)`, so that it changes nothing.
+    #[must_use]
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
@@ -142,6 +145,7 @@ impl Expression {
     }
 
     /// Whether the expression uses the input with this index.
+    #[must_use]
     pub fn reads(&self, input: usize) -> bool {
         match self {
             Input(index) => *index == input,
@@ -154,6 +158,7 @@ impl Expression {
 
     /// Whether the expression's value is known never to be negative. Sums of such values do not suffer from
     /// cancellation in any order of summation.
+    #[must_use]
     pub fn is_never_negative(&self) -> bool {
         let both = |a: &Self, b: &Self| a.is_never_negative() && b.is_never_negative();
         match self {
@@ -216,6 +221,7 @@ impl Expression {
     /// # Panics
     ///
     /// If the expression uses an input that is not in `inputs`.
+    #[must_use]
     pub fn evaluate(&self, inputs: &[f32]) -> f32 {
         match self {
             Input(index) => inputs[*index],

@@ -4,6 +4,7 @@
 use std::fmt;
 
 /// A coordinate of the input as a function of the output's coordinates.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Index {
     /// The output's coordinate along the axis with this number.
@@ -70,6 +71,7 @@ impl Index {
     }
 
     /// Returns the number of nodes in the expression tree.
+    #[must_use]
     pub fn size(&self) -> usize {
         match self {
             Index::Axis(_) | Index::Constant(_) => 1,
@@ -84,6 +86,7 @@ impl Index {
     /// # Panics
     ///
     /// If the index uses an axis that is not in `coordinates`, or divides by 0.
+    #[must_use]
     pub fn evaluate(&self, coordinates: &[usize]) -> i64 {
         match self {
             Index::Axis(axis) => coordinates[*axis] as i64,
@@ -141,6 +144,7 @@ impl IndexMap {
     /// # Panics
     ///
     /// If this map's output and the input of `next` have different ranks.
+    #[must_use]
     pub fn then(&self, next: &IndexMap) -> Option<IndexMap> {
         let axis = |axis: usize| next.coordinates[axis].clone();
         let coordinates = self.coordinates.iter().map(|index| index.substitute(&axis)).collect();
@@ -149,6 +153,7 @@ impl IndexMap {
 
     /// Returns the number of elements inserted before the input along each axis, if the map only shifts
     /// coordinates: positive for padding, negative for a crop. `None` for other maps.
+    #[must_use]
     pub fn shifts(&self) -> Option<Vec<i64>> {
         if self.coordinates.len() != self.output.len() {
             return None;

@@ -7,6 +7,7 @@
 use std::fmt;
 
 /// An integer expression of one element of each of a step's inputs.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IntExpression {
     /// The element of the input with this index.
@@ -117,6 +118,7 @@ impl IntExpression {
     }
 
     /// Whether the expression is `Input(0)`, so that it changes nothing.
+    #[must_use]
     pub fn is_identity(&self) -> bool {
         *self == Input(0)
     }
@@ -164,6 +166,7 @@ impl IntExpression {
     /// # Panics
     ///
     /// If the expression uses an input that is not in `inputs`.
+    #[must_use]
     pub fn evaluate(&self, inputs: &[i32]) -> i32 {
         match self {
             Input(index) => inputs[*index],

@@ -170,6 +170,7 @@ impl ConvolutionGeometry {
     /// # Panics
     ///
     /// If a shape has fewer than three axes.
+    #[must_use]
     pub fn is_pointwise(&self, data: &[usize], filter: &[usize]) -> bool {
         let is_in_place = self.strides == [1, 1] && self.before == [0, 0] && data[1..3] == self.output;
         filter[1..3] == [1, 1] && is_in_place && !self.transposed
@@ -181,6 +182,7 @@ impl ConvolutionGeometry {
     /// # Panics
     ///
     /// If `data` has fewer than four axes or `filter` has none.
+    #[must_use]
     pub fn is_depthwise(&self, data: &[usize], filter: &[usize]) -> bool {
         self.groups == data[3] && filter[0] == data[3] && !self.transposed
     }
@@ -230,6 +232,7 @@ impl Resample {
     ///
     /// In builds with overflow checks, if `align_corners` is set and an empty input axis has more than one output
     /// element.
+    #[must_use]
     pub fn scales(&self, input: [usize; 2]) -> [f32; 2] {
         [0, 1].map(|axis| {
             let (from, to) = (input[axis], self.output[axis]);
@@ -240,6 +243,7 @@ impl Resample {
 
 impl Primitive {
     /// Returns the name of the primitive in snake case, for reports.
+    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Primitive::Map { .. } => "map",

@@ -13,6 +13,7 @@ pub struct ValueId(pub u32);
 
 impl ValueId {
     /// Returns the value's index in [`Program::values`].
+    #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -38,6 +39,7 @@ pub enum ByteType {
 
 impl ByteType {
     /// Returns the byte type of `Int8` and `UInt8`; `None` for other types.
+    #[must_use]
     pub fn of(data_type: DataType) -> Option<Self> {
         match data_type {
             DataType::Int8 => Some(ByteType::Signed),
@@ -120,6 +122,7 @@ impl Program {
     /// # Panics
     ///
     /// If the program has no such value.
+    #[must_use]
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
@@ -129,6 +132,7 @@ impl Program {
     /// # Panics
     ///
     /// If the program has no such value.
+    #[must_use]
     pub fn shape(&self, id: ValueId) -> &Shape {
         &self.value(id).shape
     }
@@ -270,6 +274,7 @@ impl fmt::Display for Program {
 
 impl Primitive {
     /// Returns the parameters of the primitive as displayable text, without its name.
+    #[must_use]
     pub fn parameters(&self) -> impl fmt::Display {
         Details(self)
     }

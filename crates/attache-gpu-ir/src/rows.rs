@@ -46,6 +46,7 @@ pub enum RowStep {
 
 impl Rows {
     /// Returns `shape` with the row's axes reduced to extent 1, so that it has one element for each row.
+    #[must_use]
     pub fn folded(&self) -> Shape {
         self.shape
             .iter()
@@ -55,6 +56,7 @@ impl Rows {
     }
 
     /// Returns the output's shape: one element for each row if `is_folded`, otherwise `shape`.
+    #[must_use]
     pub fn output(&self) -> Shape {
         if self.is_folded { self.folded() } else { self.shape.clone() }
     }
@@ -65,6 +67,7 @@ impl Rows {
     /// # Panics
     ///
     /// If `axes` exceed the rank of `shape`.
+    #[must_use]
     pub fn parts(&self) -> usize {
         self.axes.start.checked_sub(1).map_or(1, |axis| self.shape[axis])
     }
@@ -74,6 +77,7 @@ impl Rows {
     /// # Panics
     ///
     /// If `axes` exceed the rank of `shape`.
+    #[must_use]
     pub fn extent(&self) -> usize {
         self.shape[self.axes.clone()].iter().product()
     }
@@ -84,6 +88,7 @@ impl Rows {
     /// # Panics
     ///
     /// In builds with overflow checks, if the input has a higher rank than `shape`.
+    #[must_use]
     pub fn varies(&self, input: &[usize]) -> bool {
         let missing = self.shape.rank() - input.len();
         self.axes.clone().any(|axis| axis >= missing && input[axis - missing] != 1)

@@ -2,6 +2,7 @@
 //! as slices, threads, a cache for packed weights, and access to the interpreter.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape};
@@ -180,6 +181,7 @@ impl Handle {
     }
 
     /// Encodes the handle as the bytes of one element of a `RESOURCE` tensor.
+    #[must_use]
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         self.0.to_le_bytes()
     }
@@ -204,6 +206,18 @@ struct Variant {
     /// The parameters besides the node's constants and attributes that the value was made for.
     parameters: Vec<usize>,
     value: Arc<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SharedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedCache").finish_non_exhaustive()
+    }
 }
 
 impl SharedCache {
@@ -300,6 +314,12 @@ pub struct Eval<'a> {
     pub host: &'a mut dyn Host,
 }
 
+impl fmt::Debug for Eval<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Eval").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Eval<'a> {
     /// Returns the input with this index, which the operator requires.
     ///
@@ -311,6 +331,7 @@ impl<'a> Eval<'a> {
     }
 
     /// Returns the input with this index; `None` if it is left out or does not exist.
+    #[must_use]
     pub fn optional(&self, index: usize) -> Option<TensorRef<'a>> {
         self.inputs.get(index).copied().flatten()
     }

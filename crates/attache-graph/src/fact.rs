@@ -38,12 +38,14 @@ impl Fact {
     }
 
     /// Creates the fact of a constant tensor that is not quantized.
+    #[must_use]
     pub fn constant(constant: Constant) -> Self {
         Self { constant: Some(constant.clone()), ..Self::new(constant.data_type, constant.shape) }
     }
 
     /// Returns the byte with which a variable is filled before its first write: the zero point for an `INT8`
     /// tensor with a single zero point, else 0.
+    #[must_use]
     pub fn first_byte(&self) -> u8 {
         let points = self.quantization.as_ref().map(|quantization| quantization.zero_point.as_slice());
         match (self.data_type, points) {
@@ -54,12 +56,14 @@ impl Fact {
 
     /// Returns the tensor's size in bytes; `None` if the shape is not known, elements have no fixed size, or
     /// the size overflows.
+    #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.byte_size_as(self.shape.as_ref()?)
     }
 
     /// Returns the size in bytes that the tensor would have with the shape `shape`; `None` if elements have
     /// no fixed size or the size overflows.
+    #[must_use]
     pub fn byte_size_as(&self, shape: &Shape) -> Option<usize> {
         let elements = shape.checked_elements()?;
         match self.data_type {
@@ -85,6 +89,7 @@ impl Inferred {
     }
 
     /// Creates the result for an output whose shape is known only at run time.
+    #[must_use]
     pub fn unknown(data_type: DataType) -> Self {
         Self { data_type, shape: None }
     }

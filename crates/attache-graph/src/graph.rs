@@ -15,6 +15,7 @@ pub struct NodeId(pub u32);
 
 impl TensorId {
     /// Returns the index of the tensor in [`Graph::tensors`].
+    #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -22,6 +23,7 @@ impl TensorId {
 
 impl NodeId {
     /// Returns the index of the node in [`Graph::nodes`].
+    #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -83,6 +85,7 @@ impl Graph {
     /// # Panics
     ///
     /// Panics where there is no such tensor.
+    #[must_use]
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]
     }
@@ -92,6 +95,7 @@ impl Graph {
     /// # Panics
     ///
     /// Panics where there is no such tensor.
+    #[must_use]
     pub fn fact(&self, id: TensorId) -> &Fact {
         &self.tensors[id.index()].fact
     }
@@ -101,6 +105,7 @@ impl Graph {
     /// # Panics
     ///
     /// Panics where there is no such node.
+    #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
@@ -112,12 +117,14 @@ impl Graph {
     }
 
     /// Returns the facts of the node's inputs, in their order; `None` for an optional input that is left out.
+    #[must_use]
     pub fn input_facts(&self, node: &Node) -> Vec<Option<&Fact>> {
         node.inputs.iter().map(|id| id.map(|id| self.fact(id))).collect()
     }
 
     /// Returns for each tensor the node that writes it; `None` for graph inputs, constants, variables and
     /// tensors that nothing writes.
+    #[must_use]
     pub fn producers(&self) -> Vec<Option<NodeId>> {
         let mut producers = vec![None; self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -130,6 +137,7 @@ impl Graph {
 
     /// Returns for each tensor the nodes that read it, in execution order. A node that reads the tensor
     /// through several of its inputs is listed once per input.
+    #[must_use]
     pub fn consumers(&self) -> Vec<Vec<NodeId>> {
         let mut consumers = vec![Vec::new(); self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {

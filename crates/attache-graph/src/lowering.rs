@@ -2,6 +2,8 @@
 //! operator the facts of its inputs and outputs and collects the primitives in a [`Program`]; the result is
 //! [`Lowered`].
 
+use std::fmt;
+
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, ValueId};
 
@@ -47,6 +49,12 @@ pub struct Lowering<'a> {
     reads: Vec<usize>,
     values: Vec<Option<ValueId>>,
     made: Vec<Option<ValueId>>,
+}
+
+impl fmt::Debug for Lowering<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lowering").field("inputs", &self.inputs).field("outputs", &self.outputs).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Lowering<'a> {
@@ -98,6 +106,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns the number of inputs of the node, including optional ones that are left out.
+    #[must_use]
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
@@ -268,11 +277,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns the shape of a value of the program.
+    #[must_use]
     pub fn shape(&self, id: ValueId) -> &Shape {
         self.program.shape(id)
     }
 
     /// Returns the constant of a value of the program; `None` if the value is not a constant.
+    #[must_use]
     pub fn constant_of(&self, id: ValueId) -> Option<&Constant> {
         match &self.program.value(id).source {
             attache_gpu_ir::Source::Constant(constant) => Some(constant),

@@ -123,6 +123,7 @@ pub struct WorkingMemory {
 
 impl WorkingMemory {
     /// Returns the sum of `kept` and `scratch` in bytes, saturating.
+    #[must_use]
     pub fn total(self) -> u64 {
         self.kept.saturating_add(self.scratch)
     }

@@ -23,6 +23,7 @@ pub struct Patch {
 
 impl Patch {
     /// Whether the patch changes nothing.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.constants.is_empty() && self.replace.is_empty() && self.remove.is_empty()
     }

@@ -6,6 +6,9 @@
 //! files. AVX-512, AVX2 and NEON's dot product are selected at run time ([`Isa`]); there is always a portable
 //! implementation.
 
+// The crate is used inside the library alone: nothing prints its packed weights, and every result is used.
+#![allow(missing_debug_implementations, clippy::must_use_candidate)]
+
 mod aligned;
 pub mod convert;
 pub mod convolution;

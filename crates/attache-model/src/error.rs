@@ -98,6 +98,7 @@ impl ModelError {
 
     /// Returns the kind of the error: that of the first problem that is not [`ModelErrorKind::Unsupported`],
     /// or [`ModelErrorKind::Unsupported`] if all problems are.
+    #[must_use]
     pub fn kind(&self) -> ModelErrorKind {
         let mut kinds = self.0.problems.iter().map(|problem| problem.kind);
         let first = kinds.clone().next();
@@ -105,6 +106,7 @@ impl ModelError {
     }
 
     /// Returns the problems in the order in which they were found: at least one, at most the first 64.
+    #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.0.problems
     }

@@ -42,6 +42,7 @@ pub struct FlexMap<'a>(Vec<(&'a str, FlexScalar)>);
 impl<'a> FlexMap<'a> {
     /// Reads the map at the root of a FlexBuffer and keeps its scalar entries; returns `None` if the root is
     /// not a map or the bytes are malformed.
+    #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let buffer = Buffer(bytes);
         let [.., root_type, root_width] = *bytes else { return None };
@@ -65,6 +66,7 @@ impl<'a> FlexMap<'a> {
     }
 
     /// Returns the scalar with this name, or `None` if the map has none.
+    #[must_use]
     pub fn get(&self, name: &str) -> Option<FlexScalar> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, scalar)| *scalar)
     }
@@ -75,6 +77,7 @@ impl<'a> FlexMap<'a> {
     /// # Panics
     ///
     /// Panics if an integer does not fit 32 bits.
+    #[must_use]
     pub fn write(entries: &[(&str, FlexScalar)]) -> Vec<u8> {
         let mut entries = entries.to_vec();
         entries.sort_by_key(|(name, _)| *name);

@@ -12,6 +12,7 @@ const ENTRY: &str = "TFLITE_METADATA";
 /// Normalization of an input tensor, `(value - mean) / std`, with one mean and divisor for all channels or
 /// one of each per channel.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Normalization {
     /// The means, which are subtracted: one for all channels, or one per channel.
     pub mean: Vec<f32>,
@@ -22,6 +23,7 @@ pub struct Normalization {
 
 impl Model {
     /// Returns the names of the associated files, which are packed into the model file.
+    #[must_use]
     pub fn associated_files(&self) -> Vec<String> {
         archive::entries(self.bytes()).into_iter().map(|entry| entry.name).collect()
     }
@@ -55,6 +57,7 @@ impl Model {
     }
 
     /// Returns the normalization of input `index` of the first subgraph, if the metadata specifies one.
+    #[must_use]
     pub fn normalization(&self, index: usize) -> Option<Normalization> {
         let inputs = self.described()?.subgraph_metadata()?.iter().next()?.input_tensor_metadata()?;
         let units = (index < inputs.len()).then(|| inputs.get(index))?.process_units()?;

@@ -38,6 +38,7 @@ pub(crate) struct Contents {
 
 /// A graph of a model: its tensors, and its operators in execution order.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Subgraph {
     /// The name, often empty.
     pub name: String,
@@ -53,6 +54,7 @@ pub struct Subgraph {
 
 /// A tensor of a subgraph.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Tensor {
     /// The name, not necessarily unique.
     pub name: String,
@@ -118,6 +120,7 @@ pub enum QuantizationDetails {
 
 impl QuantizationDetails {
     /// Returns the name of the kind of quantization, e.g. `blockwise`; `affine` for [`Self::None`].
+    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "affine",
@@ -131,6 +134,7 @@ impl QuantizationDetails {
 
 /// The kind of an operator, builtin or custom, and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct OperatorCode {
     /// The builtin operator, [`BuiltinOperator::CUSTOM`] for custom ones. Codes that the schema does not have are kept.
     pub builtin: BuiltinOperator,
@@ -143,6 +147,7 @@ pub struct OperatorCode {
 impl OperatorCode {
     /// Returns TensorFlow Lite's name of the operator, e.g. `CONV_2D`; the name of a custom operator;
     /// `BUILTIN_210` for code 210 if the schema has no name for it.
+    #[must_use]
     pub fn name(&self) -> String {
         match (&self.custom, self.builtin.variant_name()) {
             (Some(custom), _) => custom.clone(),
@@ -160,6 +165,7 @@ impl fmt::Display for OperatorCode {
 
 /// An operator of a subgraph. Its options are read through [`Model::operator_view`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Operator {
     /// The kind and version of the operator, shared by all operators with the same operator code.
     pub code: Arc<OperatorCode>,
@@ -175,6 +181,7 @@ pub struct Operator {
 
 /// A named entry point: names for the inputs and outputs of a subgraph.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Signature {
     /// The name, e.g. `serving_default`.
     pub key: String,
@@ -188,6 +195,7 @@ pub struct Signature {
 
 /// A metadata entry of a model file: a name and bytes that are not interpreted.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Metadata {
     /// The name, e.g. `min_runtime_version`.
     pub name: String,
@@ -269,37 +277,44 @@ impl Model {
     }
 
     /// Returns the bytes of the whole model file.
+    #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.0.bytes
     }
 
     /// Returns the producer's description of the model, often only the producer's name.
+    #[must_use]
     pub fn description(&self) -> &str {
         &self.0.contents.description
     }
 
     /// Returns the subgraphs, of which there is at least one. The first one runs unless a signature selects
     /// another.
+    #[must_use]
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.0.contents.subgraphs
     }
 
     /// Returns the signatures, which are named entry points with names for their inputs and outputs.
+    #[must_use]
     pub fn signatures(&self) -> &[Signature] {
         &self.0.contents.signatures
     }
 
     /// Returns the metadata entries of the file.
+    #[must_use]
     pub fn metadata(&self) -> &[Metadata] {
         &self.0.contents.metadata
     }
 
     /// Returns the bytes of the first metadata entry with this name, or `None` if there is no such entry.
+    #[must_use]
     pub fn metadata_named(&self, name: &str) -> Option<&Bytes> {
         self.metadata().iter().find(|entry| entry.name == name).map(|entry| &entry.bytes)
     }
 
     /// Returns the version of the file's schema: always 3, the only supported one.
+    #[must_use]
     pub fn version(&self) -> u32 {
         read::SCHEMA_VERSION
     }
@@ -322,6 +337,7 @@ impl Model {
     /// # Panics
     ///
     /// Panics if there is no such operator.
+    #[must_use]
     pub fn operator_view(&self, subgraph: usize, operator: usize) -> schema::Operator<'_> {
         self.subgraph_view(subgraph).operators().expect("the subgraph has operators").get(operator)
     }
@@ -333,6 +349,7 @@ impl Model {
     /// # Panics
     ///
     /// Panics if there is no such tensor.
+    #[must_use]
     pub fn tensor_view(&self, subgraph: usize, tensor: usize) -> schema::Tensor<'_> {
         self.subgraph_view(subgraph).tensors().expect("the subgraph has tensors").get(tensor)
     }

@@ -50,6 +50,7 @@ pub struct ModelBuilder {
 
 impl ModelBuilder {
     /// Creates a builder of a model without subgraphs. `description` is stored in the file.
+    #[must_use]
     pub fn new(description: &str) -> Self {
         Self {
             description: description.to_owned(),
@@ -167,6 +168,7 @@ impl ModelBuilder {
     /// # Panics
     ///
     /// Panics if the flatbuffer without the data exceeds 2 GiB.
+    #[must_use]
     pub fn finish(&self) -> Vec<u8> {
         let data: usize = self.buffers.iter().flatten().map(|data| data.len()).sum();
         if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(None) }

@@ -38,6 +38,7 @@ type Parse = dyn Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + S
 
 impl OpResolver {
     /// Creates a resolver without registered operators.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

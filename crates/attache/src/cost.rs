@@ -12,6 +12,7 @@ use attache_graph::{Graph, Node, Op, TensorId};
 
 /// Arithmetic operations and memory traffic of one run of a node. Values that overflow saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cost {
     /// Number of arithmetic operations; `None` if a shape is known only at run time, or if the operator has
     /// side effects (for example runs other subgraphs) or is not implemented.
@@ -26,12 +27,14 @@ impl Cost {
     /// # Panics
     ///
     /// If `node` refers to tensors that are not in `graph`.
+    #[must_use]
     pub fn of(graph: &Graph, node: &Node) -> Self {
         Self { operations: operations(graph, node), bytes: bytes(graph, node) }
     }
 
     /// Returns the arithmetic intensity in operations per byte; `None` if either number is unknown or there
     /// are no bytes.
+    #[must_use]
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.bytes.filter(|bytes| *bytes > 0)?;
         Some(self.operations? as f64 / bytes as f64)

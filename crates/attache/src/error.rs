@@ -103,12 +103,14 @@ impl Error {
     }
 
     /// Returns the category of the error.
+    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
     /// Returns the locations in the model, one for each problem in the message; empty if the error has no
     /// location.
+    #[must_use]
     pub fn places(&self) -> &[ModelLocation] {
         &self.0.locations
     }
@@ -145,6 +147,11 @@ impl From<ModelError> for Error {
         let text = error.to_string();
         Self::of(Inner { kind, text, locations, is_delegates: false, source: Some(Arc::new(error)) })
     }
+}
+
+/// Returns the number and the noun, which is in the plural unless the number is 1.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -89,30 +89,3 @@ pub mod graph {
 pub mod model {
     pub use attache_model::*;
 }
-
-/// The code of the README and of the guide, which the tests in the documentation compile and run.
-#[cfg(doctest)]
-mod documents {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
-    #[doc = include_str!("../../../docs/guide/src/introduction.md")]
-    mod introduction {}
-    #[doc = include_str!("../../../docs/guide/src/placement.md")]
-    mod placement {}
-    #[doc = include_str!("../../../docs/guide/src/quantized.md")]
-    mod quantized {}
-    #[doc = include_str!("../../../docs/guide/src/numbers.md")]
-    mod numbers {}
-    #[doc = include_str!("../../../docs/guide/src/shapes_and_state.md")]
-    mod shapes_and_state {}
-    #[doc = include_str!("../../../docs/guide/src/runs.md")]
-    mod runs {}
-    #[doc = include_str!("../../../docs/guide/src/custom_operators.md")]
-    mod custom_operators {}
-    #[doc = include_str!("../../../docs/guide/src/delegates.md")]
-    mod delegates {}
-    #[doc = include_str!("../../../docs/guide/src/deployment.md")]
-    mod deployment {}
-    #[doc = include_str!("../../../docs/guide/src/from_tensorflow_lite.md")]
-    mod from_tensorflow_lite {}
-}

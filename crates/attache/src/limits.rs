@@ -17,12 +17,13 @@ use crate::{Error, ErrorKind};
 /// ```no_run
 /// # fn main() -> Result<(), attache::Error> {
 /// # let model = attache::Model::from_path("model.tflite")?;
-/// let limits = attache::Limits { arena_bytes: 256 << 20, multiply_adds: 10_000_000_000, ..Default::default() };
+/// let limits = attache::Limits::default().arena_bytes(256 << 20).multiply_adds(10_000_000_000);
 /// let interpreter = attache::Interpreter::builder(&model).limits(limits).build()?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Maximum size in bytes of one tensor that operators read or write.
     pub tensor_bytes: u64,
@@ -69,6 +70,36 @@ pub(crate) fn exceeded(name: &str, asked: impl std::fmt::Display, limit: impl st
 }
 
 impl Limits {
+    /// Sets [the field](#structfield.tensor_bytes) `tensor_bytes`.
+    #[must_use]
+    pub fn tensor_bytes(self, tensor_bytes: u64) -> Self {
+        Self { tensor_bytes, ..self }
+    }
+
+    /// Sets [the field](#structfield.arena_bytes) `arena_bytes`.
+    #[must_use]
+    pub fn arena_bytes(self, arena_bytes: u64) -> Self {
+        Self { arena_bytes, ..self }
+    }
+
+    /// Sets [the field](#structfield.operators) `operators`.
+    #[must_use]
+    pub fn operators(self, operators: usize) -> Self {
+        Self { operators, ..self }
+    }
+
+    /// Sets [the field](#structfield.multiply_adds) `multiply_adds`.
+    #[must_use]
+    pub fn multiply_adds(self, multiply_adds: u64) -> Self {
+        Self { multiply_adds, ..self }
+    }
+
+    /// Sets [the field](#structfield.loop_steps) `loop_steps`.
+    #[must_use]
+    pub fn loop_steps(self, loop_steps: u64) -> Self {
+        Self { loop_steps, ..self }
+    }
+
     /// Returns an error if the subgraph with index `subgraph` has more operators than allowed.
     pub(crate) fn check_operators(&self, subgraph: usize, operators: usize) -> Result<(), Error> {
         if operators <= self.operators {

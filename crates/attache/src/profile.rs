@@ -6,6 +6,7 @@ use attache_model::Subgraph;
 
 /// Time and work of one dispatch in the last run of a partition.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct DispatchProfile {
     /// Name that the delegate gives the dispatch. On the GPU it is the name of the kernel variant.
     pub name: &'static str,
@@ -27,6 +28,7 @@ pub struct DispatchProfile {
 
 /// Timing of the last run of a partition. `dispatches` is empty if the delegate does not measure it.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct KernelProfile {
     /// The dispatches in the order in which they start.
     pub dispatches: Vec<DispatchProfile>,
@@ -35,7 +37,8 @@ pub struct KernelProfile {
 }
 
 /// A dispatch with the partition and the operators that it belongs to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
+#[non_exhaustive]
 pub struct ProfiledDispatch {
     /// Index of the partition, as in [`Outcome::On`](crate::Outcome::On).
     pub partition: usize,
@@ -59,6 +62,7 @@ pub struct ProfiledOperator {
 
 /// Timing of the last run: of delegates that measure it, and of operators on the CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Profile {
     /// The timed dispatches of all partitions, in the order in which the partitions run.
     pub dispatches: Vec<ProfiledDispatch>,

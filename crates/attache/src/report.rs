@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 /// Statistics about a prepared interpreter, for the subgraph that it runs. Figures about delegates are sums
 /// over their partitions.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// Number of operators that the subgraph has in the file.
     pub nodes: usize,

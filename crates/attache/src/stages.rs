@@ -60,7 +60,7 @@ pub fn graph(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<(Graph, 
 /// # Errors
 ///
 /// As [`InterpreterBuilder::build`](crate::InterpreterBuilder::build). A model that exceeds `limits` is an error of
-/// kind [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). A subgraph that does not exist is one of kind
+/// kind [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded). A subgraph that does not exist is one of kind
 /// [`ErrorKind::Usage`](crate::ErrorKind::Usage).
 pub fn partition(
     model: &Model,

@@ -80,7 +80,7 @@ enum Outcome {
 }
 
 fn run(case: &Case, delegate: &Arc<dyn Delegate>, tolerance: f32) -> Result<Outcome, String> {
-    match case.interpreter(|builder| builder.delegate(delegate.clone()).require_gpu(true)) {
+    match case.interpreter(|builder| builder.delegate(delegate.clone()).require_delegation(true)) {
         Ok(mut interpreter) => case.check(&mut interpreter, tolerance).map(|()| Outcome::Agrees),
         Err(error) if error.kind() == ErrorKind::NotDelegated => {
             let mut interpreter =
@@ -219,7 +219,7 @@ fn the_gpu_agrees_in_steps() {
             }
             continue;
         }
-        let interpreter = case.interpreter(|builder| builder.delegate(delegate.clone()).require_gpu(true));
+        let interpreter = case.interpreter(|builder| builder.delegate(delegate.clone()).require_delegation(true));
         let checked = interpreter.map_err(|error| error.to_string());
         let checked = checked.and_then(|mut interpreter| case.check_in_steps(&mut interpreter, &tolerance));
         if let Err(error) = checked {

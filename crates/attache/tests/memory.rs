@@ -1,5 +1,5 @@
-//! Checks that memory does not grow when interpreters are created and dropped repeatedly. This is the only
-//! test of its process, since it measures the memory of the whole process.
+//! Checks that memory does not grow when interpreters are created and dropped repeatedly, and that an interpreter has
+//! one set of threads. This is the only test of its process, since it measures the memory of the whole process.
 #![cfg(all(target_os = "linux", not(feature = "_poison")))]
 
 mod common;
@@ -18,6 +18,30 @@ fn resident() -> usize {
 fn memory_is_shared_and_returned() {
     interpreters_leave_no_memory_behind();
     interpreters_share_weights();
+    shapes_share_threads();
+}
+
+/// Returns the number of threads that compute for interpreters, apart from the callers'.
+fn workers() -> usize {
+    let names = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = names.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|name| name.starts_with("attache-")).count()
+}
+
+/// An interpreter starts its threads at its first run, once for all input shapes, and ends them when it is dropped.
+fn shapes_share_threads() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[4]);
+    let y = net.add(x, x, &[4]);
+    let mut interpreter = Interpreter::builder(&net.finish(&[x], &[y])).threads(3).build().unwrap();
+    assert_eq!(workers(), 0);
+    for extent in 1..4 {
+        interpreter.resize_input(0, &[extent]).unwrap();
+        interpreter.invoke().unwrap();
+        assert_eq!(workers(), 2);
+    }
+    drop(interpreter);
+    assert_eq!(workers(), 0);
 }
 
 fn interpreters_leave_no_memory_behind() {

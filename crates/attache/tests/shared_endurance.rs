@@ -31,7 +31,7 @@ fn delegate(submission: Submission) -> GpuDelegate {
 }
 
 fn interpreter(model: &Model, delegate: &GpuDelegate, seed: usize) -> Interpreter {
-    let builder = Interpreter::builder(model).threads(1).delegate(Arc::new(delegate.clone())).require_gpu(true);
+    let builder = Interpreter::builder(model).threads(1).delegate(Arc::new(delegate.clone())).require_delegation(true);
     let mut interpreter = builder.build().unwrap();
     write(&mut interpreter, seed);
     interpreter

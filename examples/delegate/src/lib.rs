@@ -19,7 +19,7 @@ impl Delegate for SumDelegate {
     }
 
     fn partitioning(&self) -> Partitioning {
-        Partitioning { max_delegated_partitions: Some(4), ..Partitioning::default() }
+        Partitioning::default().max_delegated_partitions(4)
     }
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {

@@ -183,14 +183,13 @@ pub(crate) struct LimitArguments {
 impl LimitArguments {
     /// Returns the library's default limits, overridden by the command line.
     pub(crate) fn limits(&self) -> Limits {
-        let default = Limits::default();
-        Limits {
-            tensor_bytes: self.limit_tensor_bytes.unwrap_or(default.tensor_bytes),
-            arena_bytes: self.limit_arena_bytes.unwrap_or(default.arena_bytes),
-            operators: self.limit_operators.unwrap_or(default.operators),
-            multiply_adds: self.limit_multiply_adds.unwrap_or(default.multiply_adds),
-            loop_steps: self.limit_loop_steps.unwrap_or(default.loop_steps),
-        }
+        let mut limits = Limits::default();
+        limits.tensor_bytes = self.limit_tensor_bytes.unwrap_or(limits.tensor_bytes);
+        limits.arena_bytes = self.limit_arena_bytes.unwrap_or(limits.arena_bytes);
+        limits.operators = self.limit_operators.unwrap_or(limits.operators);
+        limits.multiply_adds = self.limit_multiply_adds.unwrap_or(limits.multiply_adds);
+        limits.loop_steps = self.limit_loop_steps.unwrap_or(limits.loop_steps);
+        limits
     }
 }
 

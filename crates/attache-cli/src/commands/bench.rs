@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::Command;
 use crate::arguments::entry::Entry;
 use crate::arguments::{DeviceArguments, EntryArguments, whole};
-use crate::console::{Console, Report};
+use crate::console::{Console, Report, counted};
 use crate::device::Device;
 use crate::failure::Failure;
 use crate::inputs::{Given, InputArguments, Setting};
@@ -354,8 +354,11 @@ impl Measured {
         let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
         let (arena, bound) = arena(figures);
         parts.push(format!(
-            "{} of {} nodes delegated, {} partitions, {} dispatches",
-            figures.nodes_delegated, figures.nodes, figures.partitions, figures.dispatches
+            "{} of {} delegated, {}, {}",
+            figures.nodes_delegated,
+            counted(figures.nodes, "node", "nodes"),
+            counted(figures.partitions, "partition", "partitions"),
+            counted(figures.dispatches, "dispatch", "dispatches")
         ));
         parts.push(format!(
             "arena {} (at least {}), weights on the device {}, peak memory {}",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Command;
 use crate::arguments::entry::Entry;
 use crate::arguments::{EntryArguments, ModelArgument, QuantizedName};
-use crate::console::{Console, Report};
+use crate::console::{Console, Report, counted};
 use crate::failure::Failure;
 use crate::inspect::advice::advice;
 use crate::inspect::kind::{self, Kind, Kinds};
@@ -163,7 +163,8 @@ fn describe(console: &Console, index: usize, subgraph: &Subgraph) -> String {
     };
     let (inputs, outputs) = (tensors(&subgraph.inputs), tensors(&subgraph.outputs));
     let (count, of) = (subgraph.operators.len(), subgraph.tensors.len());
-    format!("subgraph {index}: {count} operators, {of} tensors\n  inputs: {inputs}\n  outputs: {outputs}")
+    let (count, of) = (counted(count, "operator", "operators"), counted(of, "tensor", "tensors"));
+    format!("subgraph {index}: {count}, {of}\n  inputs: {inputs}\n  outputs: {outputs}")
 }
 
 /// Returns the operations, the bytes and the operations per byte of a cost, as far as they are known. An
@@ -197,13 +198,19 @@ struct Total {
     unknown: usize,
 }
 
+fn cost(operations: Option<u64>, bytes: Option<u64>) -> Cost {
+    let mut cost = Cost::default();
+    (cost.operations, cost.bytes) = (operations, bytes);
+    cost
+}
+
 impl Total {
     fn of(answers: &[Answer]) -> Self {
         let sum = |number: fn(&Cost) -> Option<u64>| {
             let known = answers.iter().filter_map(|answer| number(answer.cost.as_ref()?));
             Some(known.fold(0, u64::saturating_add))
         };
-        let cost = Cost { operations: sum(|cost| cost.operations), bytes: sum(|cost| cost.bytes) };
+        let cost = cost(sum(|cost| cost.operations), sum(|cost| cost.bytes));
         let is_unknown = |cost: &Cost| cost.operations.is_none() || cost.bytes.is_none();
         let unknown = answers.iter().filter(|answer| answer.cost.as_ref().is_some_and(is_unknown)).count();
         Self { cost, unknown }
@@ -216,7 +223,7 @@ impl Total {
     }
 
     fn json(&self) -> Value {
-        let Cost { operations, bytes } = self.cost;
+        let Cost { operations, bytes, .. } = self.cost;
         json!({ "operations": operations, "bytes": bytes, "intensity": self.intensity(), "unknown": self.unknown })
     }
 
@@ -253,8 +260,8 @@ mod tests {
 
     #[test]
     fn what_only_a_run_tells_is_not_nought() {
-        let known = Cost { operations: Some(3_000_000), bytes: Some(1_500_000) };
-        let unknown = Cost { operations: None, bytes: Some(500_000) };
+        let known = cost(Some(3_000_000), Some(1_500_000));
+        let unknown = cost(None, Some(500_000));
         assert_eq!(cells(Some(known)), ["3000000", "1500000", "2.00"]);
         assert_eq!(cells(Some(unknown)), ["?", "500000", "?"]);
         assert_eq!(cells(None), ["", "", ""]);

@@ -132,7 +132,7 @@ pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
 
 /// Returns the measured peak rates of the GPU.
 pub(super) fn peaks(gpu: &Gpu) -> Result<DevicePeaks, Failure> {
-    let gpu::DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second } =
+    let gpu::DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second, .. } =
         gpu.delegate.peaks()?;
     Ok(DevicePeaks { bytes_per_second, operations_per_second, matrix_operations_per_second })
 }

@@ -6,6 +6,8 @@
 use attache::graph::{Graph, TensorId};
 use attache::{Cost, Shape};
 
+use crate::console::counted;
+
 /// Number of operations of a model below which a round trip to the GPU takes longer than computing them on
 /// the CPU.
 const TINY: u64 = 20_000_000;
@@ -27,10 +29,6 @@ fn odd_channels(shape: &Shape) -> bool {
     shape[1].saturating_mul(shape[2]) > 1 && !shape[3].is_multiple_of(4)
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 fn examples(all: &[String]) -> String {
     let more = if all.len() > EXAMPLES { ", …" } else { "" };
     format!("{}{more}", all[..all.len().min(EXAMPLES)].join(", "))
@@ -43,7 +41,7 @@ fn channels(graph: &Graph, name: impl Fn(&str) -> String) -> Option<String> {
     let odd = outputs.filter_map(|id| Some((image(graph, *id).filter(|shape| odd_channels(shape))?, id)));
     let odd: Vec<_> = odd.map(|(shape, id)| format!("{} {shape}", name(&graph.tensor(*id).name))).collect();
     (!odd.is_empty()).then(|| {
-        let tensors = count(odd.len(), "tensor has", "tensors have");
+        let tensors = counted(odd.len(), "tensor has", "tensors have");
         format!(
             "{tensors} a number of channels that is no multiple of 4 ({}): on a GPU, Attaché's kernels take four channels \
             at a time of a multiple of 4, and of others one",

@@ -33,6 +33,7 @@ pub use submission::Submission;
 /// A graphics API through which devices are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Backend {
     Vulkan,
     Metal,
@@ -45,6 +46,7 @@ impl Backend {
     pub const ALL: [Backend; 4] = [Backend::Vulkan, Backend::Metal, Backend::Dx12, Backend::Gl];
 
     /// Returns the name of the graphics API in command-line flags.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Backend::Vulkan => "vulkan",
@@ -76,6 +78,7 @@ impl fmt::Display for Backend {
 
 /// A device as one graphics API reports it. It can be opened unless `unusable` gives a reason.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Adapter {
     /// The vendor's name of the device.
     pub name: String,
@@ -220,6 +223,7 @@ impl Device {
 
     /// Wraps a wgpu device that the caller opened. [`Submission::Replay`] and cooperative matrices are not
     /// available on it. Errors that wgpu reports outside of an error scope go to the caller's handlers.
+    #[must_use]
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Self {
         let limits = device.limits();
         let info = device.adapter_info();
@@ -278,27 +282,32 @@ impl Device {
     }
 
     /// Returns the properties of the adapter, as restricted by the options with which the device was opened.
+    #[must_use]
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
     }
 
     /// Returns the limits for shaders, and the choices between kernel variants.
+    #[must_use]
     pub fn limits(&self) -> &DeviceLimits {
         &self.1
     }
 
     /// Returns a handle to the same device with another choice between the variants of kernels. Sessions that
     /// are made with the returned handle use that choice.
+    #[must_use]
     pub fn with_variants(&self, variants: VariantChoice) -> Self {
         Self(self.0.clone(), DeviceLimits { variants, ..self.1.clone() })
     }
 
     /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
+    #[must_use]
     pub fn open_ms(&self) -> f64 {
         self.0.open_ms
     }
 
     /// Whether the device supports [`Submission::Replay`].
+    #[must_use]
     pub fn replays(&self) -> bool {
         self.0.vulkan.is_some()
     }

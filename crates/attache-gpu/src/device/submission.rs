@@ -13,6 +13,7 @@ pub enum Submission {
 
 impl Submission {
     /// Returns the name of the method in command-line flags.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Submission::Replay => "replay",

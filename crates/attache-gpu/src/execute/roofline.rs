@@ -14,6 +14,7 @@ use crate::plan::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
 
 /// The measured peak rates of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DevicePeaks {
     /// Bytes read plus bytes written per second by a copy from one buffer to another.
     pub bytes_per_second: f64,

@@ -2,6 +2,7 @@
 //! runs it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use attache_base::copy;
@@ -24,12 +25,24 @@ pub struct Executable {
     cost: LoadCost,
 }
 
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}
+
 /// A recording of an executable, ready to run. Methods without a slot use slot 0.
 pub struct Session {
     executable: Arc<Executable>,
     slots: usize,
     recording: Box<dyn Recording>,
     ran: bool,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("slots", &self.slots).finish_non_exhaustive()
+    }
 }
 
 /// The time that preparing a session took, its kernel variants, and its memory.
@@ -101,21 +114,25 @@ impl Executable {
     }
 
     /// Returns the plan.
+    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// Returns the report on the plan. The host memory of its constants has been freed.
+    #[must_use]
     pub fn plan_report(&self) -> &PlanReport {
         &self.report
     }
 
     /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
+    #[must_use]
     pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
         DispatchCost::of(&self.report)
     }
 
     /// Returns the time that loading took, the kernel variants, and the memory of a run.
+    #[must_use]
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
@@ -188,16 +205,19 @@ impl Session {
     }
 
     /// Returns the executable that the session runs.
+    #[must_use]
     pub fn executable(&self) -> &Arc<Executable> {
         &self.executable
     }
 
     /// Returns the recorded plan.
+    #[must_use]
     pub fn plan(&self) -> &Plan {
         self.executable.plan()
     }
 
     /// Returns the report on the recorded plan. The host memory of its constants has been freed.
+    #[must_use]
     pub fn plan_report(&self) -> &PlanReport {
         self.executable.plan_report()
     }
@@ -390,11 +410,13 @@ impl Session {
     }
 
     /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
+    #[must_use]
     pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
         self.executable.dispatch_costs()
     }
 
     /// Returns the time that loading the plan took, its kernel variants, and the memory of a run.
+    #[must_use]
     pub fn report(&self) -> SessionReport {
         self.executable.report()
     }

@@ -35,6 +35,7 @@ const MAX_SIZE: usize = 200;
 /// Fuses the steps of a program into kernels and returns the kernels in a valid execution order. Fusion never
 /// makes a kernel bind more buffers than the limits allow. A kernel that exceeds the limit does so because
 /// its step alone needs that many.
+#[must_use]
 pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Order::default());
     let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };

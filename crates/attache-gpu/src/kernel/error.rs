@@ -36,6 +36,7 @@ impl GpuError {
     }
 
     /// Returns the kind of the error.
+    #[must_use]
     pub fn kind(&self) -> GpuErrorKind {
         self.kind
     }

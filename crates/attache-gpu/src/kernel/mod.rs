@@ -35,6 +35,7 @@ pub enum Epilogue {
 
 impl Epilogue {
     /// Whether the expression is the identity, so that the computed elements are stored unchanged.
+    #[must_use]
     pub fn is_identity(&self) -> bool {
         match self {
             Epilogue::Float(expression) => expression.is_identity(),
@@ -79,6 +80,7 @@ pub struct Kernel {
 impl Kernel {
     /// Returns a boxed iterator over the values that the kernel and its prologue read from memory. For a
     /// view, this is its source.
+    #[must_use]
     pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
         let made = usize::from(self.prologue.is_some());
         let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
@@ -87,6 +89,7 @@ impl Kernel {
 
     /// Returns the value that stores the elements of an input or operand: the source of its view, or the
     /// value itself if it has no view.
+    #[must_use]
     pub fn source(&self, id: ValueId) -> ValueId {
         self.views.iter().find(|view| view.value == id).map_or(id, |view| view.source)
     }

@@ -18,6 +18,7 @@ pub enum Precision {
 
 impl Precision {
     /// Returns the name that files and command-line flags use.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -28,6 +29,7 @@ impl Precision {
 
     /// Returns the default storage format of floats. `shader_f16` says whether the device's shaders support
     /// f16.
+    #[must_use]
     pub fn storage(self, shader_f16: bool) -> StorageFormat {
         match self {
             Precision::F32 => StorageFormat::F32,

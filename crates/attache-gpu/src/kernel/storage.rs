@@ -39,6 +39,7 @@ pub enum StorageFormat {
 
 impl StorageFormat {
     /// Returns the size of one element in bytes.
+    #[must_use]
     pub fn bytes(self) -> usize {
         match self {
             StorageFormat::F32 | StorageFormat::I32 => 4,
@@ -62,6 +63,7 @@ pub struct StorageFormats {
 impl StorageFormats {
     /// Chooses the storage format of each value as far as it is known before shaders are generated. `floats`
     /// is the default format of floats.
+    #[must_use]
     pub fn new(program: &Program, floats: StorageFormat) -> Self {
         let mut storages = Self { floats, by_root: Vec::new(), roots: Vec::new() };
         storages.extend(program);
@@ -88,11 +90,13 @@ impl StorageFormats {
     /// # Panics
     ///
     /// If the value is not one of the program's.
+    #[must_use]
     pub fn of(&self, id: ValueId) -> StorageFormat {
         self.by_root[self.roots[id.index()].index()]
     }
 
     /// Returns the storage format of float weights that are packed for a shader.
+    #[must_use]
     pub fn packed(&self) -> StorageFormat {
         self.floats
     }
@@ -102,6 +106,7 @@ impl StorageFormats {
     /// # Panics
     ///
     /// If the value is not one of the program's.
+    #[must_use]
     pub fn bytes(&self, program: &Program, id: ValueId) -> usize {
         program.shape(id).elements() * self.of(id).bytes()
     }

@@ -68,6 +68,7 @@ impl Layout {
     /// # Panics
     ///
     /// If `kernels` use values that are not in `program` or `storages`.
+    #[must_use]
     pub fn new(
         program: &Program,
         kernels: &[Kernel],

@@ -96,6 +96,7 @@ impl BufferRange {
 
 impl Plan {
     /// Serializes the plan to bytes. [`Plan::from_bytes`] is the inverse.
+    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("plain data becomes bytes")
     }
@@ -148,6 +149,7 @@ impl Plan {
     }
 
     /// Returns the size of the block of weights in bytes, including padding.
+    #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
     }

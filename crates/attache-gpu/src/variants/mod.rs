@@ -43,6 +43,7 @@ pub enum VariantRequirement {
 }
 
 /// The shaders that [`write()`] generated for a kernel.
+#[derive(Debug)]
 pub struct GeneratedKernel {
     /// The shaders, in the order in which they are dispatched.
     pub shaders: Vec<Shader>,

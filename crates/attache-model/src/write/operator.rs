@@ -3,6 +3,7 @@
 use crate::schema::{self, BuiltinOperator, BuiltinOptions2T, BuiltinOptionsT};
 
 /// Describes an operator to be written.
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct OperatorBuilder {
     operator: schema::OperatorT,

@@ -5,6 +5,7 @@ use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape};
 use crate::schema;
 
 /// Describes a tensor to be written.
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct TensorBuilder {
     tensor: schema::TensorT,

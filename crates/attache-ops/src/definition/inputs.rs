@@ -37,47 +37,56 @@ pub enum Types {
 }
 
 /// Declares a required input of any type.
+#[must_use]
 pub const fn input(name: &'static str) -> Input {
     Input { name, types: Types::Any, is_optional: false, is_repeated: false }
 }
 
 impl Input {
     /// Restricts the input to the listed types.
+    #[must_use]
     pub const fn of(self, types: &'static [DataType]) -> Self {
         Self { types: Types::OneOf(types), ..self }
     }
 
     /// Restricts the input to float32.
+    #[must_use]
     pub const fn float(self) -> Self {
         self.of(&[DataType::Float32])
     }
 
     /// Restricts the input to 32-bit and 64-bit signed integers, the types of axes, shapes and indices.
+    #[must_use]
     pub const fn integral(self) -> Self {
         self.of(&[DataType::Int32, DataType::Int64])
     }
 
     /// Restricts the input to types whose elements can be copied as whole bytes; see [`Types::Movable`].
+    #[must_use]
     pub const fn movable(self) -> Self {
         Self { types: Types::Movable, ..self }
     }
 
     /// Restricts the input to handles of resource variables.
+    #[must_use]
     pub const fn resource(self) -> Self {
         Self { types: Types::Resource, ..self }
     }
 
     /// Restricts the input to the type of the required input with this index.
+    #[must_use]
     pub const fn like(self, index: usize) -> Self {
         Self { types: Types::Like(index), ..self }
     }
 
     /// Allows a node to omit the input.
+    #[must_use]
     pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
     /// Makes this last declaration stand for any number of inputs at the end of the list, including none.
+    #[must_use]
     pub const fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }

@@ -5,6 +5,7 @@
 mod inputs;
 mod operator;
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub(crate) type Parsed = Result<Box<dyn Operator>, OpError>;
 impl Definition {
     /// Returns TensorFlow Lite's name of a builtin operator, such as `CONV_2D`, or the custom operator's
     /// code.
+    #[must_use]
     pub fn name(&self) -> &'static str {
         match self.code {
             Code::Builtin(builtin) => builtin.variant_name().unwrap_or("?"),
@@ -60,6 +62,7 @@ impl Definition {
 
     /// Whether `code`, an operator code of a file, identifies this kind of operator. Versions are not
     /// compared.
+    #[must_use]
     pub fn is(&self, code: &OperatorCode) -> bool {
         match self.code {
             Code::Builtin(builtin) => code.custom.is_none() && builtin == code.builtin,
@@ -103,25 +106,35 @@ pub struct Declaration<'a> {
     pub(crate) callees: &'a Callees,
 }
 
+impl fmt::Debug for Declaration<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declaration").field("operator", self.operator).finish_non_exhaustive()
+    }
+}
+
 impl Declaration<'_> {
     /// Returns the operator version that the file states.
+    #[must_use]
     pub fn version(&self) -> i32 {
         self.operator.code.version
     }
 
     /// Returns the error for an operator that requires options where the file has none.
+    #[must_use]
     pub fn no_options(&self) -> OpError {
         OpError::invalid("the file gives it no options; convert the model again")
     }
 
     /// Returns the bytes of a custom operator's options, which are usually a FlexBuffer map; empty where there are
     /// no options.
+    #[must_use]
     pub fn custom_options(&self) -> &[u8] {
         self.operator.custom_options.as_deref().unwrap_or(&[])
     }
 
     /// Returns a custom operator's options as little-endian 32-bit integers, none where there are no options.
     /// Up to three bytes after the last whole word are ignored.
+    #[must_use]
     pub fn custom_words(&self) -> Vec<i32> {
         self.custom_options()
             .chunks_exact(4)

@@ -39,6 +39,7 @@ pub struct ImportError {
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
+#[must_use]
 pub fn import(
     model: &Model,
     subgraph: usize,
@@ -55,6 +56,7 @@ pub fn import(
 /// # Panics
 ///
 /// Panics where the model has no such subgraph.
+#[must_use]
 pub fn import_first(
     model: &Model,
     subgraph: usize,
@@ -191,9 +193,8 @@ fn parse(
         return registered;
     }
     let code = &operator.code;
-    let definition: &Definition = definitions()
-        .find(|definition| definition.is(code))
-        .ok_or_else(|| OpError::unsupported("it is not implemented"))?;
+    let missing = || OpError::unsupported("it is not implemented");
+    let definition: &Definition = definitions().find(|definition| definition.is(code)).ok_or_else(missing)?;
     if !definition.versions.contains(&code.version) {
         let (low, high) = (definition.versions.start(), definition.versions.end());
         let reason = format!("version {} is not implemented (versions {low} to {high} are)", code.version);

@@ -49,9 +49,28 @@ pub trait Delegate: Send + Sync {
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError>;
 }
 
+impl<D: Delegate + ?Sized> Delegate for Arc<D> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        (**self).partitioning()
+    }
+
+    fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
+        (**self).claim(node)
+    }
+
+    fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        (**self).prepare(partition)
+    }
+}
+
 /// A node that a delegate is asked about: the node of the graph, and the operator of the model file that it was made
 /// from.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct NodeContext<'a> {
     /// The model.
     pub model: &'a Model,
@@ -65,12 +84,14 @@ pub struct NodeContext<'a> {
 
 impl<'a> NodeContext<'a> {
     /// Returns the node: its operator, inputs and outputs.
+    #[must_use]
     pub fn node(&self) -> &'a Node {
         self.graph.node(self.id)
     }
 
     /// Returns the operator of the model file that the node was made from, with its code, version and options;
     /// the first one if there are several, `None` if there is none.
+    #[must_use]
     pub fn operator(&self) -> Option<&'a Operator> {
         let origin = *self.node().origins.first()?;
         self.model.subgraphs().get(self.subgraph)?.operators.get(origin)
@@ -78,6 +99,7 @@ impl<'a> NodeContext<'a> {
 
     /// Returns the FlatBuffers table of the operator of the model file, for the options of builtin operators:
     /// `options.builtin_options_as_…()`. `None` if the node was not made from an operator of the file.
+    #[must_use]
     pub fn options(&self) -> Option<schema::Operator<'a>> {
         let origin = *self.node().origins.first()?;
         self.operator()?;
@@ -86,12 +108,14 @@ impl<'a> NodeContext<'a> {
 
     /// Returns the facts known about an input: type, shape, quantization parameters, and the value of a constant.
     /// `None` if the input is left out or does not exist.
+    #[must_use]
     pub fn input(&self, index: usize) -> Option<&'a Fact> {
         let id = self.node().inputs.get(index).copied().flatten()?;
         Some(self.graph.fact(id))
     }
 
     /// Returns the facts known about an output; `None` if it does not exist.
+    #[must_use]
     pub fn output(&self, index: usize) -> Option<&'a Fact> {
         let id = *self.node().outputs.get(index)?;
         Some(self.graph.fact(id))
@@ -108,11 +132,13 @@ impl Claim {
     }
 
     /// Takes the data out of the claim; `None` if it is not of type `T`.
+    #[must_use]
     pub fn downcast<T: Any>(mut self) -> Option<Box<T>> {
         self.0.take_if(|data| data.is::<T>())?.downcast().ok()
     }
 
     /// Returns a reference to the data of the claim; `None` if it is not of type `T`.
+    #[must_use]
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
         self.0.as_ref()?.downcast_ref()
     }
@@ -134,6 +160,7 @@ impl fmt::Debug for Claim {
 
 /// Conditions that partitions must meet to be delegated. The names are those of TensorFlow Lite.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Partitioning {
     /// Maximum number of partitions. The ones with the most nodes are taken; `None` means no limit.
     pub max_delegated_partitions: Option<usize>,
@@ -156,8 +183,35 @@ impl Default for Partitioning {
     }
 }
 
+impl Partitioning {
+    /// Limits the number of partitions.
+    #[must_use]
+    pub fn max_delegated_partitions(self, most: usize) -> Self {
+        Self { max_delegated_partitions: Some(most), ..self }
+    }
+
+    /// Sets the minimum number of nodes of a partition.
+    #[must_use]
+    pub fn min_nodes_per_partition(self, least: usize) -> Self {
+        Self { min_nodes_per_partition: least, ..self }
+    }
+
+    /// Sets the index of the first operator that may be delegated.
+    #[must_use]
+    pub fn first_delegate_node_index(self, index: usize) -> Self {
+        Self { first_delegate_node_index: index, ..self }
+    }
+
+    /// Sets the index of the last operator that may be delegated.
+    #[must_use]
+    pub fn last_delegate_node_index(self, index: usize) -> Self {
+        Self { last_delegate_node_index: index, ..self }
+    }
+}
+
 /// A partition: nodes that run together on a delegate.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Partition<'a> {
     /// The model.
     pub model: &'a Model,
@@ -368,6 +422,7 @@ pub trait DelegateQueue {
 
 /// Statistics about the preparation and the memory of a partition. Values that a delegate does not know are zero.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct KernelReport {
     /// Number of dispatches that one run submits.
     pub dispatches: usize,
@@ -428,11 +483,13 @@ impl DelegateError {
     }
 
     /// Returns the error with this cause, which [`std::error::Error::source`] returns.
+    #[must_use]
     pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self { source: Some(Arc::new(source)), ..self }
     }
 
     /// Returns the error with its kind replaced.
+    #[must_use]
     pub fn with_kind(self, kind: DelegateErrorKind) -> Self {
         Self { kind, ..self }
     }

@@ -21,6 +21,7 @@ pub use trace::{FirstDivergence, OperatorComparison, Trace, TraceInput};
 
 /// How much a tensor (the test) differs from its reference. Elements are compared only if both are finite.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Difference {
     /// Mean of |test − reference| over the compared elements; 0 if there are none.
     pub average: f64,
@@ -45,6 +46,7 @@ pub struct Difference {
 impl Difference {
     /// Compares two tensors of type `data_type`, given as bytes. `None` if the type is not numeric or the
     /// numbers of elements differ.
+    #[must_use]
     pub fn of(data_type: DataType, reference: &[u8], test: &[u8]) -> Option<Self> {
         let (reference, test) = (numbers(data_type, reference)?, numbers(data_type, test)?);
         let mut difference =
@@ -83,11 +85,13 @@ impl Difference {
     }
 
     /// Returns the largest difference divided by [`Difference::scale`].
+    #[must_use]
     pub fn relative(&self) -> f64 {
         self.largest / self.scale
     }
 
     /// Whether the difference is within the tolerance and there are no contradictions.
+    #[must_use]
     pub fn is_within(&self, tolerance: &Tolerance) -> bool {
         let near = match &self.steps {
             Some(steps) => tolerance.steps.allow(steps, self.largest),

@@ -27,11 +27,13 @@ pub fn numbers(data_type: DataType, bytes: &[u8]) -> Option<Vec<f64>> {
 }
 
 /// Whether the type is a float type, for which differences due to rounding are expected.
+#[must_use]
 pub fn is_float(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64)
 }
 
 /// Whether the type may be quantized, so that differences are counted in quantization steps.
+#[must_use]
 pub fn is_stepped(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::UInt8 | DataType::Int16)
 }

@@ -16,6 +16,7 @@ use crate::Error;
 impl Trace {
     /// Returns the largest magnitude of all finite f32 elements in the run, including the inputs. Differences
     /// inside the graph can be judged relative to it.
+    #[must_use]
     pub fn magnitude(&self) -> f64 {
         let floats = self.tensors().filter(|id| self.graph.fact(*id).data_type == DataType::Float32);
         let values = floats.filter_map(|id| super::numbers(DataType::Float32, self.value(id)?.1)).flatten();

@@ -19,6 +19,7 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// Creates a tolerance with the given maximum relative difference of floats. Integers must be equal.
+    #[must_use]
     pub fn relative(relative: f64) -> Self {
         Self { relative, steps: QuantizationSteps::default() }
     }

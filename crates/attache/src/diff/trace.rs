@@ -4,6 +4,7 @@
 //! values of one run that starts with variables in their initial state.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use attache_base::Shape;
@@ -15,7 +16,8 @@ use super::{Difference, Tolerance};
 use crate::partition::assign::{Assignment, PlacedStep, assign};
 use crate::runtime::executor::Executor;
 use crate::runtime::prepare::check_implemented;
-use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, SharedWeights, import};
+use crate::runtime::shared_weights::SharedWeights;
+use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, import};
 use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// The value of an input for [`Trace::new`].
@@ -38,9 +40,16 @@ pub struct Trace {
     kept: HashMap<TensorId, usize>,
 }
 
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("subgraph", &self.subgraph).finish_non_exhaustive()
+    }
+}
+
 /// Comparison of one operator between delegates and the CPU. The delegates run the operator alone, on the
 /// inputs that it had on the CPU.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OperatorComparison {
     /// Index of the operator in its subgraph of the file.
     pub operator: usize,
@@ -53,6 +62,7 @@ pub struct OperatorComparison {
 /// The first tensor, in execution order, that differs between delegates and the CPU by more than the
 /// tolerance.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FirstDivergence {
     /// Index in the [`Trace`] of the node that makes the tensor.
     pub node: usize,
@@ -108,6 +118,7 @@ impl Trace {
 
     /// Returns the number of nodes of the graph after the passes, which may have removed operators of the
     /// file.
+    #[must_use]
     pub fn nodes(&self) -> usize {
         self.graph.nodes.len()
     }
@@ -349,7 +360,7 @@ fn run(
         into.copy_from_slice(bytes);
     }
     let mut environment = Environment::new(Plans::new(model, options));
-    environment.set_running(subgraph);
+    environment.set_running(subgraph, None);
     executor.run(1, &mut environment)?;
     Ok(executor)
 }

@@ -91,12 +91,14 @@ impl GpuDelegate {
     }
 
     /// Returns this delegate on the same device with another choice of kernel variants.
+    #[must_use]
     pub fn with_variants(&self, variants: VariantChoice) -> Self {
         Self { device: self.device.with_variants(variants), ..self.clone() }
     }
 
     /// Returns what this delegate lacks, as text, to use kernel variants with the requirement `needs`; `None`
     /// if it lacks nothing.
+    #[must_use]
     pub fn lacks(&self, needs: VariantRequirement) -> Option<&'static str> {
         match needs {
             VariantRequirement::Nothing => None,
@@ -146,16 +148,19 @@ impl GpuDelegate {
     }
 
     /// Returns the properties of the device.
+    #[must_use]
     pub fn adapter(&self) -> &Adapter {
         self.device.adapter()
     }
 
     /// Returns the precision in which tensors are stored and computed.
+    #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
     /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
+    #[must_use]
     pub fn device_ms(&self) -> f64 {
         self.device.open_ms()
     }

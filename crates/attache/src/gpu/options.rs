@@ -9,6 +9,7 @@ use crate::{Error, Partitioning};
 /// at once, if the delegate runs the whole graph ([`Interpreter::queue_depth`](crate::Interpreter::queue_depth)), and
 /// with that how much memory each interpreter takes: each run in progress has memory of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InferencePreference {
     /// A single run at a time, with the least memory.
     FastSingleAnswer,
@@ -32,6 +33,7 @@ impl InferencePreference {
 
 /// An optimization goal, as in TensorFlow Lite. The options contain three of them in order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum InferencePriority {
     /// Not specified: the delegate chooses a goal that the other priorities do not name. The first priority
     /// must not be `Auto`.
@@ -49,6 +51,7 @@ use InferencePriority::{Auto, MaxPrecision, MinLatency, MinMemoryUsage};
 /// Options of the GPU delegate. [`GpuDelegateOptions::default`] delegates all partitions of a graph.
 /// [`GpuDelegateOptions::tensorflow_lite`] has TensorFlow Lite's defaults, which delegate only the largest
 /// partition.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuDelegateOptions {
     pub(crate) inference_preference: InferencePreference,

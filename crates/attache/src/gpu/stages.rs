@@ -17,6 +17,7 @@ use crate::{
 
 /// A stage of the preparation of a partition, which [`stage`] prints as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GpuStage {
     /// The program of primitives, before fusion.
     Program,

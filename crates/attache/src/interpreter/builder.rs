@@ -1,11 +1,13 @@
 //! The builder of interpreters and compiled models.
 
+use std::fmt;
 use std::sync::Arc;
 
 use attache_base::Shape;
 use attache_model::Model;
 use attache_ops::OpResolver;
 
+use super::tensor::OwnedKey;
 use super::{CompiledModel, Interpreter, TensorKey, signature};
 use crate::runtime::{KeptTensors, Options};
 use crate::{Delegate, Error, Limits};
@@ -20,9 +22,10 @@ pub struct InterpreterBuilder {
     model: Model,
     options: Options,
     signature: Option<String>,
-    shapes: Vec<(usize, Shape)>,
-    /// The tensors to keep, each by its subgraph and index, or the error that there is none.
-    kept: Vec<Result<(usize, usize), Error>>,
+    /// The shapes of inputs. Of several for one input, the last one counts.
+    shapes: Vec<(OwnedKey, Shape)>,
+    /// The tensors to keep.
+    kept: Vec<OwnedKey>,
     preserves_all: bool,
 }
 
@@ -42,10 +45,10 @@ impl InterpreterBuilder {
         self
     }
 
-    /// Adds a delegate. Delegates are asked in the order in which they are added, each about the nodes that
-    /// earlier ones left.
-    pub fn delegate(mut self, delegate: Arc<dyn Delegate>) -> Self {
-        self.options.delegates.push(delegate);
+    /// Adds a delegate: by value, or an `Arc` of one that several builders share. Delegates are asked in the order in
+    /// which they are added, each about the nodes that earlier ones left.
+    pub fn delegate(mut self, delegate: impl Delegate + 'static) -> Self {
+        self.options.delegates.push(Arc::new(delegate));
         self
     }
 
@@ -54,12 +57,6 @@ impl InterpreterBuilder {
     pub fn require_delegation(mut self, required: bool) -> Self {
         self.options.required = required;
         self
-    }
-
-    /// Does the same as [`InterpreterBuilder::require_delegation`], for callers whose only delegate is the
-    /// GPU.
-    pub fn require_gpu(self, required: bool) -> Self {
-        self.require_delegation(required)
     }
 
     /// Sets whether the CPU takes over permanently if a delegate's device is lost or out of memory, or if a
@@ -86,18 +83,11 @@ impl InterpreterBuilder {
     }
 
     /// Keeps the value of a tensor that is no output until the next run, for [`Interpreter::tensor`]. The tensor is
-    /// given by its name or by its index in the subgraph of the file: that of the signature that was selected before this
-    /// call, otherwise the first one. [`InterpreterBuilder::build`] fails if there is no such tensor. Kept tensors take
-    /// memory of their own, and keep delegates from fusing the operators that compute and read them.
+    /// given by its name or by its index in the subgraph of the file. [`InterpreterBuilder::build`] fails if there is no
+    /// such tensor. Kept tensors take memory of their own, and keep delegates from fusing the operators that compute and
+    /// read them.
     pub fn keep_tensor(mut self, tensor: impl TensorKey) -> Self {
-        let found = self.subgraph().and_then(|subgraph| {
-            let tensors = &self.model.subgraphs()[subgraph].tensors;
-            let index = tensor.index(|name| tensors.iter().position(|tensor| tensor.name == name));
-            let names = || tensors.iter().map(|tensor| tensor.name.as_str()).collect();
-            let index = index.filter(|index| *index < tensors.len());
-            Ok((subgraph, index.ok_or_else(|| tensor.unknown("tensor", names()))?))
-        });
-        self.kept.push(found);
+        self.kept.push(tensor.owned());
         self
     }
 
@@ -106,13 +96,6 @@ impl InterpreterBuilder {
     pub fn preserve_all_tensors(mut self, preserved: bool) -> Self {
         self.preserves_all = preserved;
         self
-    }
-
-    fn subgraph(&self) -> Result<usize, Error> {
-        match &self.signature {
-            None => Ok(0),
-            Some(key) => Ok(signature::find(&self.model, key)?.subgraph),
-        }
     }
 
     /// Sets the operators that the program registers: custom ones, and others in place of builtin ones.
@@ -129,12 +112,39 @@ impl InterpreterBuilder {
         self
     }
 
-    /// Overrides the shape of the input with this index. [`InterpreterBuilder::build`] fails if the input
-    /// does not exist.
-    pub fn input_shape(mut self, input: usize, shape: &[usize]) -> Self {
-        self.shapes.retain(|(other, _)| *other != input);
-        self.shapes.push((input, Shape::from(shape)));
+    /// Overrides the shape of an input, given by its name or by its index. [`InterpreterBuilder::build`] fails if the
+    /// input does not exist.
+    pub fn input_shape(mut self, input: impl TensorKey, shape: &[usize]) -> Self {
+        self.shapes.push((input.owned(), Shape::from(shape)));
         self
+    }
+
+    /// Returns the index of the selected subgraph.
+    fn subgraph(&self) -> Result<usize, Error> {
+        match &self.signature {
+            None => Ok(0),
+            Some(key) => Ok(signature::signature_of(&self.model, key)?.subgraph),
+        }
+    }
+
+    /// Returns the shape of each input of the subgraph; `None` for the one that the file states.
+    fn shapes_in(&self, subgraph: usize) -> Result<Vec<Option<Shape>>, Error> {
+        let (model, source) = (&self.model, &self.model.subgraphs()[subgraph]);
+        let names = source.inputs.iter().map(|index| source.tensors[*index].name.as_str());
+        let mut shapes = vec![None; source.inputs.len()];
+        for (input, shape) in &self.shapes {
+            let find = |name: &str| signature::input_index(model, subgraph, name);
+            shapes[input.find("input", names.clone().collect(), find)?] = Some(shape.clone());
+        }
+        Ok(shapes)
+    }
+
+    /// Returns the tensors to keep, each by its subgraph and its index.
+    fn kept_in(&self, subgraph: usize) -> Result<Vec<(usize, usize)>, Error> {
+        let tensors = &self.model.subgraphs()[subgraph].tensors;
+        let names = tensors.iter().map(|tensor| tensor.name.as_str());
+        let find = |name: &str| tensors.iter().position(|tensor| tensor.name == name);
+        self.kept.iter().map(|tensor| Ok((subgraph, tensor.find("tensor", names.clone().collect(), find)?))).collect()
     }
 
     /// Compiles the model: imports the graph, assigns its operators to delegates and the CPU, prepares the delegates
@@ -150,14 +160,14 @@ impl InterpreterBuilder {
     /// exist, or if a delegate's device is lost or out of memory.
     pub fn compile(self) -> Result<CompiledModel, Error> {
         let subgraph = self.subgraph()?;
-        let kept: Vec<(usize, usize)> = self.kept.into_iter().collect::<Result<_, Error>>()?;
+        let (shapes, kept) = (self.shapes_in(subgraph)?, self.kept_in(subgraph)?);
         let kept = match self.preserves_all {
             true => KeptTensors::All,
             false if kept.is_empty() => KeptTensors::None,
             false => KeptTensors::Some(kept),
         };
         let options = Options { kept, ..self.options };
-        CompiledModel::of(&self.model, subgraph, &options, self.shapes)
+        CompiledModel::of(&self.model, subgraph, &options, shapes)
     }
 
     /// Compiles the model and makes an interpreter of it.
@@ -167,6 +177,15 @@ impl InterpreterBuilder {
     /// As [`InterpreterBuilder::compile`] and [`CompiledModel::interpreter`].
     pub fn build(self) -> Result<Interpreter, Error> {
         self.compile()?.interpreter()
+    }
+}
+
+impl fmt::Debug for InterpreterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InterpreterBuilder")
+            .field("model", &self.model)
+            .field("signature", &self.signature)
+            .finish_non_exhaustive()
     }
 }
 

@@ -44,15 +44,8 @@ impl CompiledModel {
         model: &Model,
         subgraph: usize,
         options: &Options,
-        wanted: Vec<(usize, Shape)>,
+        shapes: Vec<Option<Shape>>,
     ) -> Result<Self, Error> {
-        let count = model.subgraphs()[subgraph].inputs.len();
-        let mut shapes = vec![None; count];
-        for (input, shape) in wanted {
-            let slot = shapes.get_mut(input);
-            *slot.ok_or_else(|| Error::usage(format!("a shape for input {input}; the model has {count}")))? =
-                Some(shape);
-        }
         let plans = Plans::new(model, options);
         let key = Key { subgraph, shapes, mode: PrepareMode::First, is_called: false };
         let placement = plans.prepared(&key)?.placement.clone();
@@ -70,11 +63,13 @@ impl CompiledModel {
     }
 
     /// Returns the model.
+    #[must_use]
     pub fn model(&self) -> &Model {
         &self.plans.model
     }
 
     /// Returns the placement report: where each operator runs, and why.
+    #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.placement
     }

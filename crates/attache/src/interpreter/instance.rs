@@ -8,9 +8,10 @@ use attache_base::{Element, Shape};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
-use super::{InputTensor, OutputTensor, TensorInfo, same_type};
+use super::{InputTensor, OutputTensor, TensorInfo, TensorKey, same_type};
+use crate::error::counted;
 use crate::runtime::executor::Executor;
-use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, State};
+use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State, Subgraphs};
 use crate::{Error, ErrorKind, Placement, Report};
 
 /// A subgraph of an interpreter: its executor for the current input shapes, and what users ask about it.
@@ -78,19 +79,21 @@ impl Instance {
         Ok(OutputTensor { info: &self.outputs[index], index, bytes: self.read_bytes(index)? })
     }
 
-    /// Returns a tensor of the last run that was kept, by its index in the file; `None` if it was not kept.
-    pub(super) fn kept_tensor(&self, tensor: usize) -> Option<Result<OutputTensor<'_>, Error>> {
-        let place = self.kept.iter().position(|(index, _)| *index == tensor)?;
+    /// Returns a tensor of the last run that was kept, by its name or by its index in the file.
+    pub(super) fn kept_tensor(&self, tensor: &impl TensorKey) -> Result<OutputTensor<'_>, Error> {
+        let names = self.kept.iter().map(|(_, info)| info.name.as_str());
+        let index = |name: &str| Some(self.kept.iter().find(|(_, info)| info.name == name)?.0);
+        let place = tensor.index(index).and_then(|tensor| self.kept.iter().position(|(index, _)| *index == tensor));
+        let place = place.ok_or_else(|| tensor.unknown("kept tensor", names.collect()))?;
         let output = self.outputs.len() + place;
-        let bytes = self.read_bytes(output);
-        Some(bytes.map(|bytes| OutputTensor { info: &self.kept[place].1, index: output, bytes }))
+        Ok(OutputTensor { info: &self.kept[place].1, index: output, bytes: self.read_bytes(output)? })
     }
 
     pub(super) fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
         same_type("input", input, &self.inputs[input], T::DATA_TYPE)?;
         let size = self.input_size(input)? / size_of::<T>();
         if size != values.len() {
-            return Err(Error::usage(format!("input {input} has {size} elements, not {}", values.len())));
+            return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "element"), values.len())));
         }
         self.executor.write(input, bytemuck::cast_slice(values));
         Ok(())
@@ -99,7 +102,7 @@ impl Instance {
     pub(super) fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         let size = self.input_size(input)?;
         if size != bytes.len() {
-            return Err(Error::usage(format!("input {input} has {size} bytes, not {}", bytes.len())));
+            return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
         self.executor.write(input, bytes);
         Ok(())
@@ -124,7 +127,11 @@ impl Instance {
         same_type("output", output, &self.outputs[output], T::DATA_TYPE)?;
         let size = self.output_size(output)? / size_of::<T>();
         if size != values.len() {
-            return Err(Error::usage(format!("output {output} has {size} elements, not {}", values.len())));
+            return Err(Error::usage(format!(
+                "output {output} has {}, not {}",
+                counted(size, "element"),
+                values.len()
+            )));
         }
         self.read_bytes_into(output, bytemuck::cast_slice_mut(values))
     }
@@ -132,7 +139,7 @@ impl Instance {
     pub(super) fn read_bytes_into(&self, output: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let size = self.output_size(output)?;
         if size != bytes.len() {
-            return Err(Error::usage(format!("output {output} has {size} bytes, not {}", bytes.len())));
+            return Err(Error::usage(format!("output {output} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
         if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
     }
@@ -190,18 +197,23 @@ impl Core {
 
     /// Runs a subgraph `times` times. If a delegate fails and the CPU fallback is enabled, the CPU does the
     /// remaining runs. A run that is cancelled leaves the variables as they were before.
-    pub(super) fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
-        self.environment.set_running(subgraph);
+    pub(super) fn run(&mut self, subgraph: usize, times: usize, started: StartedRun) -> Result<(), Error> {
+        self.environment.set_running(subgraph, Some(started));
+        self.run_times(subgraph, times)
+    }
+
+    fn run_times(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
         let falls_back = self.plans.options.cpu_fallback && !self.plans.options.delegates.is_empty();
         let mut left = times;
         while left > 0 {
             let Some(instance) = self.instances.get_mut(&subgraph) else { return Ok(()) };
-            let is_restored = falls_back || self.environment.cancellation().is_used();
+            let is_restored = falls_back || self.environment.is_cancellable();
             let now = if !is_restored || instance.executor.is_whole_partition() { left } else { 1 };
             let state = is_restored.then(|| State::of(&instance.executor, &self.environment));
-            let run = instance.executor.run(now, &mut self.environment);
+            let run = self.environment.check_cancelled();
+            let run = run.and_then(|()| instance.executor.run(now, &mut self.environment));
             let run = run.and_then(|()| if falls_back { instance.executor.settle() } else { Ok(()) });
-            match (run.and_then(|()| self.environment.cancellation().take()), state) {
+            match (run.and_then(|()| self.environment.check_cancelled()), state) {
                 (Ok(()), _) => left -= now,
                 (Err(error), state) => {
                     // Outputs that were not read may be wrong even though the run itself succeeded.
@@ -213,7 +225,7 @@ impl Core {
                         return Err(error);
                     }
                     self.leave_delegates(subgraph, &error)?;
-                    return self.run(subgraph, left);
+                    return self.run_times(subgraph, left);
                 }
             }
         }
@@ -251,8 +263,14 @@ impl Core {
         let Some(instance) = self.instances.get_mut(&subgraph) else {
             return Err(Error::new(ErrorKind::Internal, "a run of a subgraph that is not prepared"));
         };
-        instance.executor.wait(run)?;
-        self.environment.cancellation().take().inspect_err(|_| instance.executor.forget_outputs())
+        instance.executor.wait(run)
+    }
+
+    /// Makes the outputs of a subgraph have no value until its next run.
+    pub(super) fn forget_outputs(&mut self, subgraph: usize) {
+        if let Some(instance) = self.instances.get_mut(&subgraph) {
+            instance.executor.forget_outputs();
+        }
     }
 
     pub(super) fn options(&self) -> &Options {

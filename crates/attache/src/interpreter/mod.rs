@@ -32,6 +32,7 @@ pub use tensor::{InputTensor, OutputTensor, TensorKey};
 
 /// Description of an input or an output of the subgraph.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TensorInfo {
     /// Name in the file. It may be empty and need not be unique.
     pub name: String,
@@ -45,6 +46,15 @@ pub struct TensorInfo {
     pub shape_signature: Option<Vec<i32>>,
     /// Quantization parameters, for quantized tensors.
     pub quantization: Option<Quantization>,
+}
+
+impl TensorInfo {
+    /// Creates the description of a tensor that is not quantized and whose shape is fixed. A program's own tests may need
+    /// one.
+    #[must_use]
+    pub fn new(name: &str, data_type: DataType, shape: Shape) -> Self {
+        Self { name: name.to_owned(), data_type, shape, shape_signature: None, quantization: None }
+    }
 }
 
 /// Runs a model: its first subgraph, and the subgraphs of its signatures.
@@ -68,8 +78,6 @@ pub struct Interpreter {
     cancellation: Cancellation,
     /// Its address is the identity of the interpreter.
     identity: Arc<()>,
-    /// Number of runs that were started with `invoke_async`.
-    started: u64,
     /// The run that the worker was given last, and whether it was waited for, until something else runs.
     last: Option<(Run, bool)>,
 }
@@ -83,12 +91,11 @@ impl Interpreter {
     fn new(main: usize, core: Core) -> Self {
         Self {
             main,
-            cancellation: core.environment.cancellation().clone(),
+            cancellation: Cancellation::default(),
             core: OnceCell::from(Box::new(core)),
             away: None,
             worker: Worker::default(),
             identity: Arc::default(),
-            started: 0,
             last: None,
         }
     }
@@ -107,12 +114,19 @@ impl Interpreter {
     }
 
     fn instance(&self) -> &Instance {
-        &self.core().instances[&self.main]
+        self.instance_of(self.main)
     }
 
     fn instance_mut(&mut self) -> &mut Instance {
-        let main = self.main;
-        self.core_mut().instances.get_mut(&main).expect("the main subgraph is prepared")
+        self.instance_of_mut(self.main)
+    }
+
+    fn instance_of(&self, subgraph: usize) -> &Instance {
+        &self.core().instances[&subgraph]
+    }
+
+    fn instance_of_mut(&mut self, subgraph: usize) -> &mut Instance {
+        self.core_mut().instances.get_mut(&subgraph).expect("subgraphs are prepared before they are used")
     }
 
     /// Returns the model.
@@ -138,41 +152,23 @@ impl Interpreter {
     /// Returns the index of the first input with this name. Tensor names are searched first, then the input
     /// names in the subgraph's signatures.
     pub fn input_index(&self, name: &str) -> Option<usize> {
-        let tensors = &self.model().subgraphs()[self.main].inputs;
-        self.inputs().iter().position(|info| info.name == name).or_else(|| {
-            let signatures = self.own_signatures();
-            let tensor = signatures.flat_map(|signature| &signature.inputs).find(|input| input.0 == name)?.1;
-            tensors.iter().position(|index| *index == tensor)
-        })
+        signature::input_index(self.model(), self.main, name)
     }
 
     /// Returns the index of the first output with this name. Tensor names are searched first, then the output
     /// names in the subgraph's signatures.
     pub fn output_index(&self, name: &str) -> Option<usize> {
-        let tensors = &self.model().subgraphs()[self.main].outputs;
-        self.outputs().iter().position(|info| info.name == name).or_else(|| {
-            let signatures = self.own_signatures();
-            let tensor = signatures.flat_map(|signature| &signature.outputs).find(|output| output.0 == name)?.1;
-            tensors.iter().position(|index| *index == tensor)
-        })
-    }
-
-    fn own_signatures(&self) -> impl Iterator<Item = &attache_model::Signature> {
-        self.model().signatures().iter().filter(|signature| signature.subgraph == self.main)
+        signature::output_index(self.model(), self.main, name)
     }
 
     fn find_input(&self, key: &impl TensorKey) -> Result<usize, Error> {
-        let index = key.index(|name| self.input_index(name));
-        let count = self.inputs().len();
-        let names = || self.inputs().iter().map(|info| info.name.as_str());
-        index.filter(|index| *index < count).ok_or_else(|| key.unknown("input", names().collect()))
+        let names = self.inputs().iter().map(|info| info.name.as_str());
+        key.find("input", names.collect(), |name| self.input_index(name))
     }
 
     fn find_output(&self, key: &impl TensorKey) -> Result<usize, Error> {
-        let index = key.index(|name| self.output_index(name));
-        let count = self.outputs().len();
-        let names = || self.outputs().iter().map(|info| info.name.as_str());
-        index.filter(|index| *index < count).ok_or_else(|| key.unknown("output", names().collect()))
+        let names = self.outputs().iter().map(|info| info.name.as_str());
+        key.find("output", names.collect(), |name| self.output_index(name))
     }
 
     /// Returns an input, for the caller to write: with its type, shape and quantization parameters.
@@ -204,14 +200,7 @@ impl Interpreter {
     /// If the tensor was not kept, for example because a graph pass removed the operator that computes it, or as
     /// [`Interpreter::read`].
     pub fn tensor(&self, tensor: impl TensorKey) -> Result<OutputTensor<'_>, Error> {
-        let instance = self.instance();
-        let place = tensor.index(|name| {
-            let found = instance.kept.iter().find(|(_, info)| info.name == name);
-            found.map(|(index, _)| *index)
-        });
-        let names = || instance.kept.iter().map(|(_, info)| info.name.as_str()).collect();
-        let found = place.and_then(|index| instance.kept_tensor(index));
-        found.unwrap_or_else(|| Err(tensor.unknown("kept tensor", names())))
+        self.instance().kept_tensor(&tensor)
     }
 
     /// Copies `values` into an input. Their number must equal the input's number of elements.
@@ -305,17 +294,19 @@ impl Interpreter {
     /// device. The interpreter is then unchanged.
     pub fn resize_input(&mut self, input: impl TensorKey, shape: &[usize]) -> Result<(), Error> {
         let input = self.find_input(&input)?;
-        self.resize_inputs(&[(input, shape)])
+        self.resize(self.main, &[(input, shape)])
     }
 
-    /// Changes the shapes of several inputs and prepares the subgraph once. `changes` contains the index and
-    /// the new shape of each input. Otherwise like [`Interpreter::resize_input`].
+    /// Changes the shapes of several inputs and prepares the subgraph once. `changes` contains the name or the index of
+    /// each input, and its new shape. Otherwise like [`Interpreter::resize_input`].
     ///
     /// # Errors
     ///
     /// As [`Interpreter::resize_input`].
-    pub fn resize_inputs(&mut self, changes: &[(usize, &[usize])]) -> Result<(), Error> {
-        self.resize(self.main, changes)
+    pub fn resize_inputs<K: TensorKey>(&mut self, changes: &[(K, &[usize])]) -> Result<(), Error> {
+        let index = |(input, shape): &(K, _)| Ok((self.find_input(input)?, *shape));
+        let changes: Vec<_> = changes.iter().map(index).collect::<Result<_, Error>>()?;
+        self.resize(self.main, &changes)
     }
 
     fn resize(&mut self, subgraph: usize, changes: &[(usize, &[usize])]) -> Result<(), Error> {
@@ -342,14 +333,17 @@ impl Interpreter {
     ///
     /// As [`Interpreter::invoke`].
     pub fn invoke_repeatedly(&mut self, times: usize) -> Result<(), Error> {
-        if times == 0 {
-            return Ok(());
-        }
         self.run(self.main, times)
     }
 
     fn run(&mut self, subgraph: usize, times: usize) -> Result<(), Error> {
-        let run = self.core_mut().run(subgraph, times);
+        if times == 0 {
+            return Ok(());
+        }
+        // A run that is still under way has ended here, and the number of this one comes after it.
+        self.core();
+        let started = self.cancellation.start();
+        let run = self.core_mut().run(subgraph, times, started);
         self.last = None;
         run
     }
@@ -366,29 +360,32 @@ impl Interpreter {
     ///
     /// If the device fails. The error of a run on a thread is returned by the handle and by [`Interpreter::wait`].
     pub fn invoke_async(&mut self) -> Result<Run, Error> {
-        self.started += 1;
-        let (id, main) = (RunId(self.started), self.main);
-        let source = (self.identity.clone(), main);
-        let core = self.core_mut();
-        let falls_back = core.options().cpu_fallback;
-        core.environment.set_running(main);
-        let executor = &mut self.instance_mut().executor;
+        self.start(self.main)
+    }
+
+    fn start(&mut self, subgraph: usize) -> Result<Run, Error> {
+        let source = (self.identity.clone(), subgraph);
+        let falls_back = self.core().options().cpu_fallback;
+        // A run that is still under way has ended here.
+        let started = self.cancellation.start();
+        let executor = &mut self.instance_of_mut(subgraph).executor;
         if !falls_back && executor.has_queue() {
+            let id = started.id();
             executor.start(id, 1).unwrap_or(Ok(()))?;
             let end = executor.completion(id).ok_or_else(|| no_completion(id))??;
             self.last = None;
-            return Ok(Run::on_device(id, source, end, &self.worker));
+            return Ok(Run::on_device(started, source, end, &self.worker));
         }
-        let run = Run::on_thread(id, source, &self.worker);
+        let run = Run::on_thread(started.clone(), source, &self.worker);
         let mut core = self.core.take().expect("the core was just used");
         let (sender, away) = channel();
         let theirs = run.clone();
         self.away = Some(away);
         self.worker.submit(Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(|| core.run(main, 1)));
+            let result = catch_unwind(AssertUnwindSafe(|| core.run(subgraph, 1, started)));
             // The interpreter may have been dropped.
             drop(sender.send(core));
-            theirs.end(result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a run panicked"))));
+            drop(theirs.end(result.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a run panicked")))));
         }));
         self.last = Some((run.clone(), false));
         Ok(run)
@@ -401,11 +398,15 @@ impl Interpreter {
     ///
     /// As [`Interpreter::invoke_async`].
     pub fn try_invoke_async(&mut self) -> Result<Option<Run>, Error> {
+        self.try_start(self.main)
+    }
+
+    fn try_start(&mut self, subgraph: usize) -> Result<Option<Run>, Error> {
         let is_unread = matches!(self.last, Some((_, false)));
-        if is_unread || self.instance().executor.is_full() {
+        if is_unread || self.instance_of(subgraph).executor.is_full() {
             return Ok(None);
         }
-        self.invoke_async().map(Some)
+        self.start(subgraph).map(Some)
     }
 
     /// Waits for a run. Afterwards, the reading methods return its outputs. Runs that were started earlier
@@ -425,21 +426,24 @@ impl Interpreter {
                 *waited = true;
                 run.wait_timeout(std::time::Duration::MAX).unwrap_or(Ok(()))
             }
-            _ => {
-                self.core_mut().wait(run.subgraph(), run.id())?;
-                run.end(Ok(()));
-                Ok(())
-            }
+            _ => match self.core_mut().wait(run.subgraph(), run.id()) {
+                Ok(()) => run.end_on_device().inspect_err(|_| self.core_mut().forget_outputs(run.subgraph())),
+                Err(error) => Err(run.failure().unwrap_or(error)),
+            },
         }
     }
 
     /// Returns the maximum number of runs that can be in progress or not yet waited for at the same time. It
     /// is 1 unless one delegate runs the whole graph.
     pub fn queue_depth(&self) -> usize {
-        if self.core().options().cpu_fallback { 1 } else { self.instance().executor.depth() }
+        self.depth(self.main)
     }
 
-    /// Returns a handle with which any thread can cancel the interpreter's runs.
+    fn depth(&self, subgraph: usize) -> usize {
+        if self.core().options().cpu_fallback { 1 } else { self.instance_of(subgraph).executor.depth() }
+    }
+
+    /// Returns a handle with which any thread can cancel the interpreter's runs that are under way then.
     pub fn cancellation(&self) -> Cancellation {
         self.cancellation.clone()
     }
@@ -518,25 +522,4 @@ fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Re
     }
     let name = &info.name;
     Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}", info.data_type)))
-}
-
-#[cfg(test)]
-mod tests {
-    use attache_model::ModelBuilder;
-
-    use super::*;
-
-    #[test]
-    fn variables_are_copied_only_for_runs_that_can_be_cancelled() {
-        let mut builder = ModelBuilder::new("empty");
-        builder.subgraph("main");
-        let model = Model::from_bytes(builder.finish()).unwrap();
-        let interpreter = Interpreter::builder(&model).threads(1).build().unwrap();
-        let is_used = || interpreter.core().environment.cancellation().is_used();
-        assert!(!is_used());
-        let handle = interpreter.cancellation();
-        assert!(is_used());
-        drop(handle);
-        assert!(!is_used());
-    }
 }

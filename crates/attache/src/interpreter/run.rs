@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::delegate::guard::RunEnd;
-use crate::runtime::RunId;
+use crate::runtime::{RunId, StartedRun};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub struct Run(Arc<Shared>);
 
 struct Shared {
-    id: RunId,
+    started: StartedRun,
     /// The interpreter that started the run. Its address tells interpreters apart.
     owner: Arc<()>,
     /// The subgraph that runs.
@@ -45,22 +45,22 @@ enum Progress {
 
 impl Run {
     /// Creates the handle of a run that the device works on.
-    pub(super) fn on_device(id: RunId, source: (Arc<()>, usize), end: RunEnd, worker: &Worker) -> Self {
-        Self::new(id, source, Progress::Device(Arc::new(end)), worker)
+    pub(super) fn on_device(started: StartedRun, source: (Arc<()>, usize), end: RunEnd, worker: &Worker) -> Self {
+        Self::new(started, source, Progress::Device(Arc::new(end)), worker)
     }
 
     /// Creates the handle of a run that the interpreter's thread is going to do.
-    pub(super) fn on_thread(id: RunId, source: (Arc<()>, usize), worker: &Worker) -> Self {
-        Self::new(id, source, Progress::Thread(Vec::new()), worker)
+    pub(super) fn on_thread(started: StartedRun, source: (Arc<()>, usize), worker: &Worker) -> Self {
+        Self::new(started, source, Progress::Thread(Vec::new()), worker)
     }
 
-    fn new(id: RunId, (owner, subgraph): (Arc<()>, usize), progress: Progress, worker: &Worker) -> Self {
+    fn new(started: StartedRun, (owner, subgraph): (Arc<()>, usize), progress: Progress, worker: &Worker) -> Self {
         let (progress, worker) = (Mutex::new(progress), worker.clone());
-        Self(Arc::new(Shared { id, owner, subgraph, progress, has_ended: Condvar::new(), worker }))
+        Self(Arc::new(Shared { started, owner, subgraph, progress, has_ended: Condvar::new(), worker }))
     }
 
     pub(super) fn id(&self) -> RunId {
-        self.0.id
+        self.0.started.id()
     }
 
     pub(super) fn subgraph(&self) -> usize {
@@ -76,16 +76,44 @@ impl Run {
         self.0.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the run has ended, and wakes everything that waits for it.
-    pub(super) fn end(&self, result: Result<(), Error>) {
-        let before = std::mem::replace(&mut *self.progress(), Progress::Ended(result));
+    /// Records that the run has ended, unless that is recorded already, and wakes everything that waits for it. Returns
+    /// what is recorded.
+    pub(super) fn end(&self, result: Result<(), Error>) -> Result<(), Error> {
+        let mut progress = self.progress();
+        if let Progress::Ended(known) = &*progress {
+            return known.clone();
+        }
+        let before = std::mem::replace(&mut *progress, Progress::Ended(result.clone()));
+        drop(progress);
         self.0.has_ended.notify_all();
         if let Progress::Watched(_, wakers) | Progress::Thread(wakers) = before {
             wakers.into_iter().for_each(Waker::wake);
         }
+        result
+    }
+
+    /// Records that the run has ended well on its device, or was cancelled before anybody knew. Returns what is
+    /// recorded.
+    pub(super) fn end_on_device(&self) -> Result<(), Error> {
+        self.end(self.0.started.check())
+    }
+
+    /// Returns the error of the run, if it has ended in one.
+    pub(super) fn failure(&self) -> Option<Error> {
+        match &*self.progress() {
+            Progress::Ended(Err(error)) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Cancels this run, as [`Cancellation::cancel`](crate::Cancellation::cancel) cancels all that are under way. Does
+    /// nothing if the run has ended.
+    pub fn cancel(&self) {
+        self.0.started.cancel();
     }
 
     /// Whether the run has ended, successfully or not.
+    #[must_use]
     pub fn is_done(&self) -> bool {
         self.wait_timeout(Duration::ZERO).is_some()
     }
@@ -113,8 +141,8 @@ impl Run {
                     match end.wait(left) {
                         Ok(false) if left < HOUR => return None,
                         Ok(false) => {}
-                        Ok(true) => self.end(Ok(())),
-                        Err(error) => self.end(Err(Error::delegate(end.delegate(), &error))),
+                        Ok(true) => drop(self.end_on_device()),
+                        Err(error) => drop(self.end(Err(Error::delegate(end.delegate(), &error)))),
                     }
                     progress = self.progress();
                 }
@@ -161,7 +189,7 @@ impl Future for Run {
 
 impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Run").field(&self.0.id.0).finish()
+        f.debug_tuple("Run").field(&self.id().0).finish()
     }
 }
 

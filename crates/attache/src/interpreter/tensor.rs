@@ -4,6 +4,7 @@ use attache_base::{DataType, Element, Quantization};
 use half::{bf16, f16};
 
 use super::{TensorInfo, same_type};
+use crate::error::counted;
 use crate::{Error, ErrorKind};
 
 /// Maximum number of names that an error lists.
@@ -18,10 +19,31 @@ pub trait TensorKey: private::Sealed {
     /// Returns the error for a key of which there is no input or output. `names` are those that there are.
     #[doc(hidden)]
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error;
+
+    /// Returns the key as a value of its own.
+    #[doc(hidden)]
+    fn owned(&self) -> private::OwnedKey;
+
+    /// Returns the index, if it is less than the number of names, or else the error.
+    #[doc(hidden)]
+    fn find(&self, what: &str, names: Vec<&str>, find: impl Fn(&str) -> Option<usize>) -> Result<usize, Error> {
+        self.index(find).filter(|index| *index < names.len()).ok_or_else(|| self.unknown(what, names))
+    }
 }
+
+pub(super) use private::OwnedKey;
 
 mod private {
     pub trait Sealed {}
+    impl Sealed for OwnedKey {}
+
+    /// A key that is kept.
+    #[derive(Clone, Debug)]
+    pub enum OwnedKey {
+        Index(usize),
+        Name(String),
+    }
+
     impl Sealed for usize {}
     impl Sealed for str {}
     impl Sealed for String {}
@@ -35,6 +57,10 @@ impl TensorKey for usize {
 
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         super::no_such(what, *self, names.len())
+    }
+
+    fn owned(&self) -> OwnedKey {
+        OwnedKey::Index(*self)
     }
 }
 
@@ -51,6 +77,10 @@ impl TensorKey for str {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         Error::usage(format!("there is no {what} \"{self}\"; there is {known}"))
     }
+
+    fn owned(&self) -> OwnedKey {
+        OwnedKey::Name(self.to_owned())
+    }
 }
 
 impl TensorKey for String {
@@ -61,6 +91,30 @@ impl TensorKey for String {
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         self.as_str().unknown(what, names)
     }
+
+    fn owned(&self) -> OwnedKey {
+        self.as_str().owned()
+    }
+}
+
+impl TensorKey for OwnedKey {
+    fn index(&self, find: impl Fn(&str) -> Option<usize>) -> Option<usize> {
+        match self {
+            Self::Index(index) => Some(*index),
+            Self::Name(name) => find(name),
+        }
+    }
+
+    fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
+        match self {
+            Self::Index(index) => index.unknown(what, names),
+            Self::Name(name) => name.unknown(what, names),
+        }
+    }
+
+    fn owned(&self) -> OwnedKey {
+        self.clone()
+    }
 }
 
 impl<T: TensorKey + ?Sized> TensorKey for &T {
@@ -70,6 +124,10 @@ impl<T: TensorKey + ?Sized> TensorKey for &T {
 
     fn unknown(&self, what: &str, names: Vec<&str>) -> Error {
         (**self).unknown(what, names)
+    }
+
+    fn owned(&self) -> OwnedKey {
+        (**self).owned()
     }
 }
 
@@ -91,26 +149,31 @@ pub struct OutputTensor<'a> {
 
 impl<'a> InputTensor<'a> {
     /// Returns the description: name, type, shape and quantization parameters.
+    #[must_use]
     pub fn info(&self) -> &'a TensorInfo {
         self.info
     }
 
     /// Returns the type of the elements.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         self.info.data_type
     }
 
     /// Returns the extents in elements, outermost first.
+    #[must_use]
     pub fn shape(&self) -> &'a [usize] {
         &self.info.shape
     }
 
     /// Returns the number of elements.
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.info.shape.elements()
     }
 
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
+    #[must_use]
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.info.quantization.as_ref()
     }
@@ -197,32 +260,38 @@ impl<'a> InputTensor<'a> {
 
 impl<'a> OutputTensor<'a> {
     /// Returns the description: name, type, shape and quantization parameters.
+    #[must_use]
     pub fn info(&self) -> &'a TensorInfo {
         self.info
     }
 
     /// Returns the type of the elements.
+    #[must_use]
     pub fn data_type(&self) -> DataType {
         self.info.data_type
     }
 
     /// Returns the extents in elements, outermost first, as of the run.
+    #[must_use]
     pub fn shape(&self) -> &'a [usize] {
         &self.info.shape
     }
 
     /// Returns the number of elements.
+    #[must_use]
     pub fn elements(&self) -> usize {
         self.info.shape.elements()
     }
 
     /// Returns the quantization parameters; `None` for a tensor that is not quantized.
+    #[must_use]
     pub fn quantization(&self) -> Option<&'a Quantization> {
         self.info.quantization.as_ref()
     }
 
     /// Returns the elements as they are stored, little-endian. Two elements of 4 bits share a byte, the first one in
     /// its lower half.
+    #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -390,7 +459,11 @@ impl<'a> Parameters<'a> {
 }
 
 fn check_count(what: &str, index: usize, is: usize, given: usize) -> Result<(), Error> {
-    if is == given { Ok(()) } else { Err(Error::usage(format!("{what} {index} has {is} elements, not {given}"))) }
+    if is == given {
+        Ok(())
+    } else {
+        Err(Error::usage(format!("{what} {index} has {}, not {given}", counted(is, "element"))))
+    }
 }
 
 fn fill<T>(into: &mut [T], values: impl Iterator<Item = T>) {

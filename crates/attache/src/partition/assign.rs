@@ -9,6 +9,7 @@ use attache_model::Model;
 use attache_passes::has_side_effects;
 
 use crate::delegate::guard::{Kernel, Prepared, guarded};
+use crate::error::counted;
 use crate::partition::{Readers, Unit, cluster};
 use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, NodeContext, Partition, Partitioning};
 
@@ -249,7 +250,8 @@ impl Assignment {
                 let reason = if index < large {
                     format!("its partition is not among the {kept} largest")
                 } else {
-                    format!("its partition has {} nodes; at least {min_nodes_per_partition} are asked for", nodes.len())
+                    let count = counted(nodes.len(), "node");
+                    format!("its partition has {count}; at least {min_nodes_per_partition} are asked for")
                 };
                 for id in *nodes {
                     claims[id.index()] = None;

@@ -6,6 +6,7 @@ use attache_graph::{Graph, NodeId};
 use attache_model::Model;
 use attache_passes::Log;
 
+use crate::error::counted;
 use crate::partition::assign::{Assignment, PlacedStep};
 
 /// Where an operator of the model runs.
@@ -29,6 +30,7 @@ pub enum Outcome {
 
 /// The placement of one operator of a subgraph.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodePlacement {
     /// Index of the operator in its subgraph of the file.
     pub index: usize,
@@ -47,6 +49,7 @@ pub struct NodePlacement {
 
 /// The placement report of a subgraph: where each operator runs, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Placement {
     /// All operators of the subgraph, in the order of the file.
     pub nodes: Vec<NodePlacement>,
@@ -59,6 +62,7 @@ pub struct Placement {
 impl Placement {
     /// Returns the number of operators that run on delegates. Operators that the graph passes removed count
     /// as well, unless no delegate runs anything.
+    #[must_use]
     pub fn delegated(&self) -> usize {
         if self.partitions == 0 {
             return 0;
@@ -169,7 +173,11 @@ impl Placement {
                 node.reason = Some(reason.to_owned());
             }
         }
-        self.log.push(format!("{reason}; the CPU takes over: all {} operations run there.", self.nodes.len()));
+        let all = match self.nodes.len() {
+            1 => "the only operation runs".to_owned(),
+            count => format!("all {count} operations run"),
+        };
+        self.log.push(format!("{reason}; the CPU takes over: {all} there."));
     }
 
     /// Writes the log lines in the words of TensorFlow Lite, one group per delegate.
@@ -194,18 +202,18 @@ impl Placement {
             }
             delegated += taken;
             let left = total.saturating_sub(delegated);
-            self.log.push(match taken {
-                0 => format!("No operations will run on the {name}, and all {left} operations will run on the CPU."),
-                _ => format!(
-                    "{taken} operations will run on the {name}, and the remaining {left} operations will run on the CPU."
-                ),
-            });
+            let (taken, rest) = match (taken, left) {
+                (0, 1) => ("No operations".to_owned(), "the only operation".to_owned()),
+                (0, _) => ("No operations".to_owned(), format!("all {left} operations")),
+                _ => (counted(taken, "operation"), format!("the remaining {}", counted(left, "operation"))),
+            };
+            self.log.push(format!("{taken} will run on the {name}, and {rest} will run on the CPU."));
             let is_own =
                 |step: &&PlacedStep| matches!(step, PlacedStep::Partition(partition) if partition.delegate == *name);
             let kernels = assignment.steps.iter().filter(is_own).count();
             if kernels > 0 {
                 self.log.push(format!("Created TensorFlow Lite delegate for {name}."));
-                self.log.push(format!("Created {kernels} {name} delegate kernels."));
+                self.log.push(format!("Created {}.", counted(kernels, &format!("{name} delegate kernel"))));
             }
         }
     }

@@ -1,8 +1,12 @@
 //! Cancellation of runs from other threads.
+//!
+//! Contract: the runs of an interpreter are numbered, and a cancellation names the last run that was started before it.
+//! A run that is started later therefore cannot be cancelled by it, whichever thread is faster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::run_queue::RunId;
 use crate::{Error, ErrorKind};
 
 /// Cancels runs of an interpreter from any thread. Clones cancel the same interpreter.
@@ -10,38 +14,62 @@ use crate::{Error, ErrorKind};
 /// A run that is cancelled ends before its next operator on the CPU or its next partition, with an error of kind
 /// [`ErrorKind::Cancelled`]. A partition that was submitted to a device finishes there, and its outputs are not read. The
 /// outputs of a cancelled run have no value, variables are as they were before it, and the interpreter can run again.
+///
+/// [`Run::cancel`](crate::Run::cancel) cancels a single run.
 #[derive(Clone, Debug, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
+pub struct Cancellation(Arc<Runs>);
+
+/// The runs of an interpreter. They are numbered from 1 in the order in which they are started.
+#[derive(Debug, Default)]
+struct Runs {
+    /// The number of the last run that was started.
+    started: AtomicU64,
+    /// The number of the last run that was started before the last cancellation.
+    cancelled: AtomicU64,
+}
 
 impl Cancellation {
-    /// Cancels the run that is under way, or else the next one.
+    /// Cancels the runs that are under way or queued. Does nothing to runs that are started later, or that have ended.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        let last = self.0.started.load(Ordering::Acquire);
+        self.0.cancelled.fetch_max(last, Ordering::AcqRel);
     }
 
-    /// Withdraws a cancellation by which no run has ended yet. A program that cancels a run from another thread calls it
-    /// after the run, which may have ended before it was cancelled; otherwise the next run would be cancelled.
-    pub fn withdraw(&self) {
-        self.0.store(false, Ordering::Release);
+    /// Starts a run.
+    pub(crate) fn start(&self) -> StartedRun {
+        let number = self.0.started.fetch_add(1, Ordering::AcqRel) + 1;
+        StartedRun { id: RunId(number), runs: self.0.clone(), is_cancelled: Arc::default() }
+    }
+}
+
+/// A run that was started. Clones refer to the same run.
+#[derive(Clone, Debug)]
+pub(crate) struct StartedRun {
+    id: RunId,
+    runs: Arc<Runs>,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl StartedRun {
+    pub(crate) fn id(&self) -> RunId {
+        self.id
     }
 
-    /// Whether [`Cancellation::cancel`] was called and no run has ended because of it yet.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    /// Cancels this run only.
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
     }
 
-    /// Whether a run may be cancelled: something besides the interpreter holds this handle, or held it and has
-    /// cancelled. The interpreter holds two: one for its callers, and one in the environment of its runs.
-    pub(crate) fn is_used(&self) -> bool {
-        Arc::strong_count(&self.0) > 2 || self.is_cancelled()
+    /// Returns an error if the run was cancelled.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let is_cancelled =
+            self.is_cancelled.load(Ordering::Acquire) || self.runs.cancelled.load(Ordering::Acquire) >= self.id.0;
+        if is_cancelled { Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")) } else { Ok(()) }
     }
 
-    /// Returns the error of a cancelled run, once for each cancellation.
-    pub(crate) fn take(&self) -> Result<(), Error> {
-        match self.is_cancelled() && self.0.swap(false, Ordering::AcqRel) {
-            true => Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")),
-            false => Ok(()),
-        }
+    /// Whether something can cancel the run: a handle besides the two of the interpreter, of which one is this one.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        Arc::strong_count(&self.runs) > 2
     }
 }
 
@@ -50,13 +78,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cancellation_ends_one_run_unless_it_is_withdrawn() {
+    fn a_cancellation_ends_the_runs_that_were_started_before_it() {
         let cancellation = Cancellation::default();
         cancellation.cancel();
-        assert_eq!(cancellation.take().unwrap_err().kind(), ErrorKind::Cancelled);
-        assert!(cancellation.take().is_ok());
+        let [first, second] = [(), ()].map(|()| cancellation.start());
+        assert!(first.check().is_ok() && second.check().is_ok(), "they were started later");
         cancellation.clone().cancel();
-        cancellation.withdraw();
-        assert!(!cancellation.is_cancelled() && cancellation.take().is_ok());
+        let third = cancellation.start();
+        assert_eq!(first.check().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(second.check().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert!(third.check().is_ok());
+    }
+
+    #[test]
+    fn one_run_is_cancelled_alone() {
+        let cancellation = Cancellation::default();
+        let [first, second] = [(), ()].map(|()| cancellation.start());
+        first.clone().cancel();
+        assert!(first.check().is_err() && second.check().is_ok() && cancellation.start().check().is_ok());
+    }
+
+    #[test]
+    fn no_race_cancels_a_later_run() {
+        let cancellation = Cancellation::default();
+        for _ in 0..1000 {
+            let other = cancellation.clone();
+            let thread = std::thread::spawn(move || other.cancel());
+            drop(cancellation.start());
+            thread.join().unwrap();
+            assert!(cancellation.start().check().is_ok());
+        }
+    }
+
+    #[test]
+    fn runs_are_cancellable_while_a_handle_exists() {
+        let of_interpreter = Cancellation::default();
+        let run = of_interpreter.start();
+        assert!(!run.is_cancellable());
+        let handle = of_interpreter.clone();
+        assert!(run.is_cancellable());
+        drop(handle);
+        assert!(!run.is_cancellable());
+        let of_caller = run.clone();
+        assert!(of_caller.is_cancellable(), "by the caller's handle of the run");
     }
 }

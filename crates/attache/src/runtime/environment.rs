@@ -1,5 +1,5 @@
-//! The [`Environment`] of an interpreter: the state that its subgraphs share, which is the resource variables
-//! and the prepared subgraphs that operators call.
+//! The [`Environment`] of an interpreter: what its subgraphs share, which is the threads, the resource variables and
+//! the prepared subgraphs that operators call.
 //!
 //! Contract: a called subgraph is prepared when it first runs, and again only when its inputs have other
 //! types or shapes. Every run terminates for any model file: a subgraph cannot run recursively, and the
@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Constant, Parallel, Shape};
+use attache_base::{Constant, Parallel, Pool, Serial, Shape};
 use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
 
-use super::cancellation::Cancellation;
+use super::cancellation::StartedRun;
 use super::executor::Executor;
 use super::host::Subgraphs;
 use super::options::Options;
@@ -26,12 +26,16 @@ const MOST_NESTED: usize = 64;
 /// Number of subgraph runs as which preparing a subgraph counts against
 /// [`Limits::loop_steps`](crate::Limits::loop_steps).
 const PREPARATION: u64 = 100;
+/// Maximum number of threads of an interpreter, because the stack of each thread takes memory.
+const MAX_THREADS: usize = 256;
 
 /// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
     plans: Arc<Plans>,
-    /// Cancels the interpreter's runs.
-    cancellation: Cancellation,
+    /// The threads of the interpreter, from the first run on the CPU on.
+    threads: Option<Arc<dyn Parallel + Send + Sync>>,
+    /// The run that is under way, or the last one; `None` before the first one.
+    run: Option<StartedRun>,
     /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
     /// while one is running.
     subgraphs: BTreeMap<usize, Option<Executor>>,
@@ -72,7 +76,8 @@ impl Environment {
     pub(crate) fn new(plans: Arc<Plans>) -> Self {
         Self {
             plans,
-            cancellation: Cancellation::default(),
+            threads: None,
+            run: None,
             subgraphs: BTreeMap::new(),
             done: BTreeSet::new(),
             resources: Resources::default(),
@@ -83,14 +88,15 @@ impl Environment {
         }
     }
 
-    /// Returns what cancels the runs.
-    pub(crate) fn cancellation(&self) -> &Cancellation {
-        &self.cancellation
+    /// Sets the subgraph that is run next, and the run of the interpreter; `None` where nothing can cancel it.
+    pub(crate) fn set_running(&mut self, subgraph: usize, run: Option<StartedRun>) {
+        self.active = vec![subgraph];
+        self.run = run;
     }
 
-    /// Sets the subgraph that the interpreter runs next.
-    pub(crate) fn set_running(&mut self, subgraph: usize) {
-        self.active = vec![subgraph];
+    /// Whether something can cancel the run.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.run.as_ref().is_some_and(StartedRun::is_cancellable)
     }
 
     /// Returns the prepare mode for the interpreter's own subgraph, which depends on whether a resource
@@ -220,13 +226,21 @@ impl Environment {
 }
 
 impl Subgraphs for Environment {
+    fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync> {
+        let count = self.plans.options.threads.min(MAX_THREADS);
+        let start = || -> Arc<dyn Parallel + Send + Sync> {
+            if count > 1 { Arc::new(Pool::new(count)) } else { Arc::new(Serial) }
+        };
+        self.threads.get_or_insert_with(start).clone()
+    }
+
     fn start(&mut self) {
         self.steps = 0;
         self.failure = None;
     }
 
     fn check_cancelled(&self) -> Result<(), Error> {
-        self.cancellation.take()
+        self.run.as_ref().map_or(Ok(()), StartedRun::check)
     }
 
     fn failure(&mut self) -> Option<Error> {
@@ -284,10 +298,10 @@ impl Subgraphs for Environment {
     }
 }
 
-/// Makes the executor of a called subgraph for these input shapes. It uses the threads of its caller.
+/// Makes the executor of a called subgraph for these input shapes.
 fn executor_of(plans: &Plans, subgraph: usize, shapes: Vec<Option<Shape>>) -> Result<Executor, Error> {
     let key = Key { subgraph, shapes, mode: PrepareMode::Later, is_called: true };
-    let options = Options { threads: 1, cpu_fallback: false, ..plans.options.clone() };
+    let options = Options { cpu_fallback: false, ..plans.options.clone() };
     Executor::new(plans.prepared(&key)?, &options)
 }
 

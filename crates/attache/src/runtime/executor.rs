@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use attache_base::{Parallel, Pool, Serial, Shape, Stopwatch, copy};
+use attache_base::{Parallel, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
 
@@ -21,9 +21,6 @@ use crate::limits::require_memory;
 use crate::partition::assign::Delegated;
 use crate::partition::link::link;
 use crate::{Error, ErrorKind, KernelProfile};
-
-/// Maximum number of threads of an interpreter, because the stack of each thread takes memory.
-const MAX_THREADS: usize = 256;
 
 /// One step of a run.
 enum Step {
@@ -47,10 +44,6 @@ pub(crate) struct Executor {
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
-    /// Number of threads that steps on the CPU use.
-    threads: usize,
-    /// The threads, from the first run on; `None` while they are used.
-    parallel: Option<Box<dyn Parallel + Send>>,
 }
 
 impl Executor {
@@ -75,8 +68,6 @@ impl Executor {
             }
         };
         let mut steps: Vec<Step> = prepared.steps.iter().map(step).collect::<Result<_, Error>>()?;
-        let on_cpu = steps.iter().any(|step| matches!(step, Step::Node { .. }));
-        let threads = if on_cpu { options.threads.min(MAX_THREADS) } else { 1 };
         let partitions = steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
             Step::Node { .. } => None,
@@ -88,7 +79,7 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let mut executor = Self { prepared, steps, memory, run_queue, made: false, times, threads, parallel: None };
+        let mut executor = Self { prepared, steps, memory, run_queue, made: false, times };
         executor.reset_variables();
         Ok(executor)
     }
@@ -345,12 +336,11 @@ impl Executor {
             self.made = true;
             return Ok(());
         }
+        let on_cpu = self.steps.iter().any(|step| matches!(step, Step::Node { .. }));
+        let parallel = if on_cpu { environment.threads() } else { Arc::new(Serial) };
         for _ in 0..times {
             environment.start();
-            let parallel = self.parallel.take().unwrap_or_else(|| threads(self.threads));
-            let result = self.run_with(&*parallel, environment);
-            self.parallel = Some(parallel);
-            result?;
+            self.run_with(&*parallel, environment)?;
         }
         Ok(())
     }
@@ -395,11 +385,6 @@ impl Executor {
         self.made = true;
         Ok(())
     }
-}
-
-/// Starts a pool for this many threads, including the calling one.
-fn threads(threads: usize) -> Box<dyn Parallel + Send> {
-    if threads > 1 { Box::new(Pool::new(threads)) } else { Box::new(Serial) }
 }
 
 fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {

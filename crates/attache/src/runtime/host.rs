@@ -2,14 +2,19 @@
 //! subgraphs and resource variables, and storage for new variable values and for outputs that only the
 //! operator itself can size.
 
+use std::sync::Arc;
+
 use attache_base::{AlignedBuffer, Constant, Parallel, Shape};
 use attache_graph::{Handle, Host, OpError, TensorRef};
 
 use crate::Error;
 
-/// The called subgraphs and resource variables of an interpreter, as the executor of one of its subgraphs
-/// uses them.
+/// The threads, the called subgraphs and the resource variables of an interpreter, as the executor of one of its
+/// subgraphs uses them.
 pub(crate) trait Subgraphs {
+    /// Returns the threads of the interpreter, which start when they are first asked for.
+    fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync>;
+
     /// Begins a run of the interpreter: resets the number of subgraph runs and the error.
     fn start(&mut self);
 

@@ -20,13 +20,14 @@ mod poison;
 pub(crate) mod prepare;
 mod run_queue;
 mod saved_state;
-mod shared_weights;
+pub(crate) mod shared_weights;
 
 pub use cancellation::Cancellation;
+pub(crate) use cancellation::StartedRun;
 pub(crate) use environment::Environment;
+pub(crate) use host::Subgraphs;
 pub(crate) use options::{KeptTensors, Options};
 pub(crate) use plans::{Key, Plans};
 pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};
 pub(crate) use run_queue::RunId;
 pub(crate) use saved_state::State;
-pub(crate) use shared_weights::SharedWeights;

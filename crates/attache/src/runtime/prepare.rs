@@ -212,7 +212,8 @@ pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Ass
         }
         PlacedStep::Partition(_) => None,
     });
-    const REMEDY: &str = "convert the model without them, or implement them with an OpResolver";
+    const REMEDY: &str =
+        "convert the model without them, or let a program register them (OpResolver, InterpreterBuilder::operators)";
     let mut unresolved: Vec<_> = unresolved.collect();
     match unresolved.as_mut_slice() {
         [] => return Ok(()),

@@ -19,6 +19,8 @@ mod weights;
 
 use network::Network;
 
+use crate::{Error, Model};
+
 /// A built-in model.
 struct Entry {
     name: &'static str,
@@ -41,7 +43,29 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|entry| entry.name)
 }
 
+/// Builds a model.
+///
+/// ```
+/// # fn main() -> Result<(), attache::Error> {
+/// let model = attache::zoo::model("lstm_128")?;
+/// assert_eq!(model.signatures().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// If no built-in model has this name. The error lists the names that there are.
+pub fn model(name: &str) -> Result<Model, Error> {
+    let names = || names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let bytes = build(name);
+    Ok(Model::from_bytes(
+        bytes.ok_or_else(|| Error::usage(format!("there is no built-in model \"{name}\"; there is {}", names())))?,
+    )?)
+}
+
 /// Builds a model and returns the bytes of its `.tflite` file; `None` if no built-in model has this name.
+#[must_use]
 pub fn build(name: &str) -> Option<Vec<u8>> {
     MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
 }
@@ -54,7 +78,7 @@ mod tests {
 
     use super::weights::Random;
     use super::*;
-    use crate::{Interpreter, Model};
+    use crate::Interpreter;
 
     /// Returns the number of occurrences of each operator in the first subgraph, sorted by name.
     pub(super) fn counts(model: &Model) -> Vec<(String, usize)> {
@@ -78,10 +102,12 @@ mod tests {
         for name in names() {
             let bytes = build(name).unwrap();
             assert!(bytes == build(name).unwrap(), "{name}");
-            let model = Model::from_bytes(bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let model = model(name).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(model.signatures().len(), 1, "{name}");
         }
         assert_eq!(build("mobilenet"), None);
+        let error = model("mobilenet").unwrap_err().to_string();
+        assert!(error.contains("\"mobilenet\"") && error.contains("\"lstm_128\""), "{error}");
     }
 
     fn deviation(values: &[f32]) -> f32 {

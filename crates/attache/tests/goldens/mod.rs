@@ -80,7 +80,7 @@ impl Case {
         let shapes = self.inputs.iter().map(|input| &input.shape).enumerate();
         // Poisoned results may be used as extents or as numbers of iterations. The limits turn those into errors
         // quickly.
-        let limits = Limits { tensor_bytes: 64 << 20, arena_bytes: 64 << 20, loop_steps: 1000, ..Limits::default() };
+        let limits = Limits::default().tensor_bytes(64 << 20).arena_bytes(64 << 20).loop_steps(1000);
         let builder = Interpreter::builder(&self.model).threads(1).limits(limits);
         let builder = shapes.fold(builder, |builder, (index, shape)| builder.input_shape(index, shape));
         configure(builder).build()

@@ -60,8 +60,11 @@ fn threads_share_a_compiled_model() {
     let _alone = validation::alone();
     let model = model();
     for submission in [Submission::Replay, Submission::Encoder] {
-        let compiled =
-            Interpreter::builder(&model).delegate(Arc::new(gpu(submission))).require_gpu(true).compile().unwrap();
+        let compiled = Interpreter::builder(&model)
+            .delegate(Arc::new(gpu(submission)))
+            .require_delegation(true)
+            .compile()
+            .unwrap();
         let run = |interpreter: &mut Interpreter, seed: usize| {
             let input = interpreter.input_mut::<f32>(0).unwrap();
             input.iter_mut().enumerate().for_each(|(index, x)| *x = ((index * 7 + seed) % 31) as f32 / 31.0);
@@ -98,7 +101,7 @@ fn runs_are_awaited() {
     let _alone = validation::alone();
     let model = model();
     for submission in [Submission::Replay, Submission::Encoder] {
-        let builder = Interpreter::builder(&model).delegate(Arc::new(gpu(submission))).require_gpu(true);
+        let builder = Interpreter::builder(&model).delegate(Arc::new(gpu(submission))).require_delegation(true);
         let mut interpreter = builder.build().unwrap();
         interpreter.input_mut::<f32>(0).unwrap().fill(0.5);
         interpreter.invoke().unwrap();
@@ -116,6 +119,14 @@ fn runs_are_awaited() {
         cancellation.cancel();
         assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Cancelled);
         assert_eq!(interpreter.read::<f32>(0).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Cancelled, "also when asked again");
+        let [first, second, third] = [(), (), ()].map(|()| interpreter.invoke_async().unwrap());
+        second.cancel();
+        interpreter.wait(&third).unwrap();
+        cancellation.cancel();
+        assert_eq!(interpreter.read::<f32>(0).unwrap(), expected, "it had been waited for");
+        assert_eq!(interpreter.wait(&second).unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(interpreter.wait(&first).unwrap_err().kind(), ErrorKind::Cancelled, "it had not");
         interpreter.invoke().unwrap();
         assert_eq!(interpreter.read::<f32>(0).unwrap(), expected);
     }

@@ -100,7 +100,7 @@ fn no_integer_leads_outside_of_a_tensor() {
 fn a_gpu_takes_the_nearest_slice() {
     let gpu = gpu();
     let case = cases().into_iter().find(|case| case.name == "f32_GATHER_runtime_indices").expect("the case is there");
-    let mut interpreter = case.interpreter(|builder| builder.delegate(gpu.clone()).require_gpu(true)).unwrap();
+    let mut interpreter = case.interpreter(|builder| builder.delegate(gpu.clone()).require_delegation(true)).unwrap();
     let mut with = |number: i64| {
         case.write(&mut interpreter).unwrap();
         assert!(fill(&mut interpreter, number));

@@ -175,7 +175,7 @@ fn integers_cross_as_they_are() {
     let _alone = validation::alone();
     let delegate = gpu(Submission::Replay);
     let run = |model: &Model, bytes: &[u8]| {
-        let builder = Interpreter::builder(model).delegate(Arc::new(delegate.clone())).require_gpu(true);
+        let builder = Interpreter::builder(model).delegate(Arc::new(delegate.clone())).require_delegation(true);
         let mut interpreter = builder.build().unwrap();
         interpreter.write_bytes(0, bytes).unwrap();
         interpreter.invoke().unwrap();

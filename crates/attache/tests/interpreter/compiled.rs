@@ -1,4 +1,4 @@
-//! Compiled models that several interpreters share, runs on other threads, their cancellation, and tensor views.
+//! Compiled models that several interpreters share, runs on other threads, and tensor views.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,6 @@ use attache::{
 };
 
 use crate::common::{Net, floats, run};
-use crate::flow::accumulator;
 
 /// Builds `relu(x + x)` of two elements.
 fn doubling() -> Model {
@@ -108,7 +107,7 @@ fn block_on(mut run: Run) -> Result<(), attache::Error> {
 
 /// An operator that waits until it may go on, and then copies its input.
 #[derive(Debug)]
-struct Gate(Arc<AtomicUsize>);
+pub(crate) struct Gate(pub(crate) Arc<AtomicUsize>);
 
 impl Op for Gate {
     fn name(&self) -> &str {
@@ -135,18 +134,23 @@ impl Op for Gate {
 }
 
 /// Builds `relu(Gate(x))`, whose gate is open while the number is not 0.
-fn gated(open: &Arc<AtomicUsize>) -> Interpreter {
+pub(crate) fn gated(open: &Arc<AtomicUsize>) -> Interpreter {
     let mut builder = ModelBuilder::new("gated");
     builder.subgraph("main");
     let [x, y, z] = ["x", "y", "z"].map(|name| builder.tensor(0, TensorBuilder::new(name, DataType::Float32, [1])));
     builder.operator(0, OperatorBuilder::custom("Gate", *b"", [x], [y]));
     builder.operator(0, OperatorBuilder::new(BuiltinOperator::RELU, [y], [z]));
     builder.inputs(0, &[x]).outputs(0, &[z]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    Interpreter::builder(&model).threads(1).operators(&with_gate(open)).build().unwrap()
+}
+
+/// Returns operators with `Gate`, whose gate is open while the number is not 0.
+pub(crate) fn with_gate(open: &Arc<AtomicUsize>) -> OpResolver {
     let mut operators = OpResolver::new();
     let open = open.clone();
     operators.add_custom("Gate", 1..=1, move |_| Ok(Arc::new(Gate(open.clone()))));
-    let model = Model::from_bytes(builder.finish()).unwrap();
-    Interpreter::builder(&model).threads(1).operators(&operators).build().unwrap()
+    operators
 }
 
 #[test]
@@ -166,57 +170,6 @@ fn runs_on_the_cpu_are_awaited() {
     let mut other = gated(&open);
     let run = other.invoke_async().unwrap();
     assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Usage, "it is another interpreter's");
-}
-
-#[test]
-fn runs_are_cancelled_between_operators() {
-    let open = Arc::new(AtomicUsize::new(0));
-    let mut interpreter = gated(&open);
-    interpreter.write("x", &[2.0f32]).unwrap();
-    let cancellation = interpreter.cancellation();
-    let run = interpreter.invoke_async().unwrap();
-    cancellation.cancel();
-    open.store(1, Ordering::SeqCst);
-    assert_eq!(interpreter.wait(&run).unwrap_err().kind(), ErrorKind::Cancelled);
-    assert_eq!(interpreter.read::<f32>(0).unwrap_err().kind(), ErrorKind::Usage, "outputs have no value");
-    interpreter.invoke().unwrap();
-    assert_eq!(floats(&interpreter, 0), [2.0]);
-}
-
-#[test]
-fn cancelled_runs_leave_variables_as_they_were() {
-    let mut interpreter = accumulator().build().unwrap();
-    interpreter.write(0, &[2.0f32]).unwrap();
-    interpreter.write_bytes(1, &[1]).unwrap();
-    interpreter.invoke().unwrap();
-    assert_eq!(interpreter.read::<f32>(0).unwrap(), [12.0]);
-    let cancellation = interpreter.cancellation();
-    cancellation.cancel();
-    assert_eq!(interpreter.invoke().unwrap_err().kind(), ErrorKind::Cancelled);
-    interpreter.invoke().unwrap();
-    assert_eq!(interpreter.read::<f32>(0).unwrap(), [14.0]);
-}
-
-#[test]
-fn cancelled_runs_leave_variable_tensors_as_they_were() {
-    let folder =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on");
-    let compiled = CompiledModel::new(&Model::from_path(format!("{folder}/model.tflite")).unwrap()).unwrap();
-    let runs = |cancelled: bool| {
-        let mut interpreter = compiled.interpreter().unwrap();
-        interpreter.input_bytes_mut(0).unwrap().fill(0x3f);
-        interpreter.invoke().unwrap();
-        let first = floats(&interpreter, 0);
-        if cancelled {
-            interpreter.cancellation().cancel();
-            assert_eq!(interpreter.invoke().unwrap_err().kind(), ErrorKind::Cancelled);
-        }
-        interpreter.invoke().unwrap();
-        [first, floats(&interpreter, 0)]
-    };
-    let [first, second] = runs(false);
-    assert_ne!(first, second, "the model has a state");
-    assert_eq!(runs(true), [first, second]);
 }
 
 /// A registered operator that panics.
@@ -266,6 +219,34 @@ fn signatures_share_variables() {
     infer.invoke().unwrap();
     assert_eq!(infer.read::<f32>("y").unwrap(), [17.0]);
     assert_eq!(infer.output("y").unwrap().dequantize().unwrap(), [17.0]);
+    infer.input_mut::<f32>(0).unwrap()[0] = 11.0;
+    let run = infer.invoke_async().unwrap();
+    infer.wait(run).unwrap();
+    let mut y = [0.0f32];
+    infer.read_into(0, &mut y).unwrap();
+    assert_eq!(y, [18.0]);
+    let error = infer.write("z", &[1.0f32]).unwrap_err().to_string();
+    assert!(error.contains("\"z\"") && error.contains("\"x\""), "{error}");
+    assert_eq!(infer.read::<f32>(1).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn shapes_are_set_by_name_or_index() {
+    let mut net = Net::new();
+    let (x, y) = (net.tensor("x", &[2]), net.tensor("y", &[2]));
+    let sum = net.named_add("sum", x, y, &[2]);
+    let model = net.finish(&[x, y], &[sum]);
+    let builder = Interpreter::builder(&model).input_shape("x", &[9]).input_shape(0, &[3]).input_shape("y", &[3]);
+    let mut interpreter = builder.build().unwrap();
+    run(&mut interpreter, &[&[1.0, 2.0, 3.0], &[1.0; 3]]);
+    assert_eq!(floats(&interpreter, 0), [2.0, 3.0, 4.0]);
+    interpreter.resize_inputs(&[("x", &[1]), ("y", &[1])]).unwrap();
+    interpreter.resize_inputs(&[(0, &[4]), (1, &[4])]).unwrap();
+    run(&mut interpreter, &[&[1.0; 4], &[2.0; 4]]);
+    assert_eq!(floats(&interpreter, 0), [3.0; 4]);
+    let error = interpreter.resize_inputs(&[("x", &[1]), ("z", &[1])]).unwrap_err().to_string();
+    assert!(error.contains("\"z\"") && error.contains("\"y\""), "{error}");
+    assert_eq!(Interpreter::builder(&model).input_shape("z", &[1]).build().unwrap_err().kind(), ErrorKind::Usage);
 }
 
 #[test]

@@ -123,11 +123,11 @@ fn a_trace_keeps_to_the_limits_of_its_caller() {
     let model = branches();
     let input = || TraceInput { shape: Shape::from([2]), bytes: vec![0; 8] };
     for (name, limits) in [
-        ("operators", attache::Limits { operators: 0, ..Default::default() }),
-        ("multiply_adds", attache::Limits { multiply_adds: 1, ..Default::default() }),
-        ("arena_bytes", attache::Limits { arena_bytes: 7, ..Default::default() }),
+        ("operators", attache::Limits::default().operators(0)),
+        ("multiply_adds", attache::Limits::default().multiply_adds(1)),
+        ("arena_bytes", attache::Limits::default().arena_bytes(7)),
     ] {
-        let error = Trace::new(&model, 0, &[input()], 1, &limits).err().expect("an error");
+        let error = Trace::new(&model, 0, &[input()], 1, &limits).expect_err("an error");
         assert!(error.to_string().contains(&format!("the limit {name} is")), "{error}");
     }
 }

@@ -183,6 +183,25 @@ pub(crate) fn signed() -> Model {
     Model::from_bytes(flow.0.finish()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Builds `sum = sum + x; y = relu(Gate(sum))` with the custom operator Gate and a variable that is initially 0.
+pub(crate) fn gated_sum() -> Model {
+    let mut flow = Flow::new(2);
+    let x = flow.tensor(0, Float32, &[1]);
+    flow.once(0, 1);
+    let handle = flow.handle(0, "sum");
+    let before = flow.read(0, handle);
+    let after = flow.apply(0, BuiltinOperator::ADD, &[before, x], Float32);
+    flow.assign(0, handle, after);
+    let gated = flow.tensor(0, Float32, &[1]);
+    flow.0.operator(0, OperatorBuilder::custom("Gate", *b"", [after], [gated]));
+    let y = flow.apply(0, BuiltinOperator::RELU, &[gated], Float32);
+    flow.ends(0, &[x], &[y]);
+    let (handle, zero) = (flow.handle(1, "sum"), flow.constant(1, &[0.0]));
+    flow.assign(1, handle, zero);
+    flow.ends(1, &[], &[]);
+    Model::from_bytes(flow.0.finish()).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn refused(flow: &Flow, kind: ErrorKind, text: &str) {
     let error = flow.build().expect_err("it is refused");
     assert!(error.to_string().contains(text), "{error}");

@@ -297,7 +297,7 @@ fn indices_and_counts_cost_nothing_but_an_error() {
         let error = Interpreter::builder(&model).input_shape(input, &[3]).build().err().unwrap();
         assert_eq!(
             (error.kind(), error.to_string()),
-            (ErrorKind::Usage, format!("a shape for input {input}; the model has 1"))
+            (ErrorKind::Usage, format!("there is no input {input}: the model has 1"))
         );
     }
     let builder = Interpreter::builder(&model).input_shape(0, &[9]).input_shape(0, &[3]).threads(usize::MAX);

@@ -27,14 +27,10 @@ fn limit_error(model: &Model, limits: Limits) -> Option<String> {
 fn each_limit_is_named() {
     let most = Limits::default();
     let cases = [
-        ("tensor_bytes", Limits { tensor_bytes: 3999, ..most.clone() }, Limits { tensor_bytes: 4000, ..most.clone() }),
-        ("arena_bytes", Limits { arena_bytes: 7999, ..most.clone() }, Limits { arena_bytes: 1 << 14, ..most.clone() }),
-        ("operators", Limits { operators: 1, ..most.clone() }, Limits { operators: 2, ..most.clone() }),
-        (
-            "multiply_adds",
-            Limits { multiply_adds: 1999, ..most.clone() },
-            Limits { multiply_adds: 2000, ..most.clone() },
-        ),
+        ("tensor_bytes", most.clone().tensor_bytes(3999), most.clone().tensor_bytes(4000)),
+        ("arena_bytes", most.clone().arena_bytes(7999), most.clone().arena_bytes(1 << 14)),
+        ("operators", most.clone().operators(1), most.clone().operators(2)),
+        ("multiply_adds", most.clone().multiply_adds(1999), most.clone().multiply_adds(2000)),
     ];
     for (name, too_small, enough) in cases {
         let text = limit_error(&model(), too_small).unwrap_or_else(|| panic!("{name} is not limited"));
@@ -55,7 +51,7 @@ fn contractions_count_their_depth() {
     let operator = OperatorBuilder::new(BuiltinOperator::FULLY_CONNECTED, [x, weights], [y]);
     net.builder.operator(0, operator.with(|written| written.builtin_options = options()));
     let model = net.finish(&[x], &[y]);
-    let limits = |multiply_adds| Limits { multiply_adds, ..Limits::default() };
+    let limits = |multiply_adds| Limits::default().multiply_adds(multiply_adds);
     assert!(limit_error(&model, limits(8 * 16 * 32 - 1)).is_some_and(|text| text.contains("it takes 4096,")));
     assert_eq!(limit_error(&model, limits(8 * 16 * 32)), None);
 }
@@ -74,7 +70,7 @@ fn what_a_run_sizes_is_limited_at_that_run() {
     let y = net.add(shaped, shaped, &[1]);
     let model = net.finish(&[x, wanted], &[y]);
     let run = |multiply_adds| {
-        let limits = Limits { multiply_adds, ..Limits::default() };
+        let limits = Limits::default().multiply_adds(multiply_adds);
         let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
         interpreter.write(1, &[1000i32]).unwrap();
         interpreter.invoke()
@@ -107,7 +103,7 @@ fn packed_weights_are_counted() {
     // A single output does not fill a vector register. Kernels pad it to a vector, which needs up to sixteen
     // times the memory of the weights.
     let model = contraction(BuiltinOperator::FULLY_CONNECTED, &[1, depth], &[1, depth], &[1, 1]);
-    let limits = |arena_bytes| Limits { arena_bytes, ..Limits::default() };
+    let limits = |arena_bytes| Limits::default().arena_bytes(arena_bytes);
     let text = limit_error(&model, limits(32 << 20)).expect("weights that take 64 MiB");
     assert!(text.contains("FULLY_CONNECTED") && text.contains("packed weights and scratch"), "{text}");
     assert!(text.contains("the limit arena_bytes is 33554432"), "{text}");
@@ -119,7 +115,7 @@ fn many_small_matrices_are_not_packed_all_at_once() {
     let count = 1 << 20;
     let model = contraction(BuiltinOperator::BATCH_MATMUL, &[count, 1, 1], &[count, 1, 1], &[count, 1, 1]);
     // If all matrices were packed together, each would need hundreds of bytes.
-    let limits = Limits { arena_bytes: 32 << 20, ..Limits::default() };
+    let limits = Limits::default().arena_bytes(32 << 20);
     let mut interpreter = Interpreter::builder(&model).threads(1).limits(limits).build().unwrap();
     let numbers: Vec<f32> = (0..count).map(|number| number as f32).collect();
     interpreter.write(0, &numbers).unwrap();

@@ -79,7 +79,9 @@ impl PreparedPartition for Prepared {
     }
 
     fn report(&self) -> KernelReport {
-        KernelReport { dispatches: self.nodes.len(), ..KernelReport::default() }
+        let mut report = KernelReport::default();
+        report.dispatches = self.nodes.len();
+        report
     }
 }
 
@@ -223,7 +225,7 @@ fn every_partition_is_taken() {
 
 #[test]
 fn the_largest_partitions_are_taken_first() {
-    let partitioning = |max| Partitioning { max_delegated_partitions: Some(max), ..Partitioning::default() };
+    let partitioning = |max| Partitioning::default().max_delegated_partitions(max);
     let interpreter = check(build(vec![Pairs::new("Pairs", partitioning(1))]), "--000---");
     let reason = interpreter.placement().nodes[7].reason.clone().unwrap();
     assert_eq!(reason, "its partition is not among the 1 largest");
@@ -240,14 +242,13 @@ fn the_largest_partitions_are_taken_first() {
 
 #[test]
 fn small_partitions_are_left() {
-    let partitioning = Partitioning { min_nodes_per_partition: 2, ..Partitioning::default() };
+    let partitioning = Partitioning::default().min_nodes_per_partition(2);
     check(build(vec![Pairs::new("Pairs", partitioning)]), "--000-11");
 }
 
 #[test]
 fn nodes_outside_of_a_range_are_left() {
-    let partitioning =
-        Partitioning { first_delegate_node_index: 3, last_delegate_node_index: 6, ..Partitioning::default() };
+    let partitioning = Partitioning::default().first_delegate_node_index(3).last_delegate_node_index(6);
     let interpreter = check(build(vec![Pairs::new("Pairs", partitioning)]), "---00-1-");
     let reason = interpreter.placement().nodes[7].reason.clone().unwrap();
     assert_eq!(reason, "it is not among the operators 3 to 6 that the delegate may take");
@@ -255,7 +256,7 @@ fn nodes_outside_of_a_range_are_left() {
 
 #[test]
 fn a_later_delegate_gets_what_is_left() {
-    let first = Partitioning { max_delegated_partitions: Some(1), ..Partitioning::default() };
+    let first = Partitioning::default().max_delegated_partitions(1);
     let delegates = vec![Pairs::new("First", first), Pairs::new("Second", Partitioning::default())];
     let interpreter = check(build(delegates), "0-111-22");
     let delegate = |index: usize| match &interpreter.placement().nodes[index].outcome {
@@ -338,7 +339,7 @@ fn required_delegation_lists_what_was_left() {
     run(&mut interpreter, &[&[1.0, 1.0]]);
     assert_eq!(floats(&interpreter, 0), [3.0, 5.0]);
 
-    let without = Interpreter::builder(&blocks()).require_gpu(true).build().err().unwrap();
+    let without = Interpreter::builder(&blocks()).require_delegation(true).build().err().unwrap();
     assert_eq!((without.kind(), without.places().len()), (ErrorKind::NotDelegated, 8));
 }
 

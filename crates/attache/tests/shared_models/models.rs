@@ -184,7 +184,7 @@ fn on_cpu(model: &Model) -> Interpreter {
 }
 
 fn on_gpu(model: &Model, delegate: &Arc<dyn Delegate>) -> Interpreter {
-    let builder = Interpreter::builder(model).threads(1).delegate(delegate.clone()).require_gpu(true);
+    let builder = Interpreter::builder(model).threads(1).delegate(delegate.clone()).require_delegation(true);
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -277,31 +277,30 @@ fn totals(dispatches: &[Dispatch], gpu_us: f64) -> Vec<Total> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use attache::DispatchProfile;
-
     use super::super::operators::tests::cpu_profile;
     use super::*;
 
     /// Returns a dispatch that computes these operators from `begin_ns` to `end_ns`.
     fn profiled(operators: &[(usize, &str)], begin_ns: f64, end_ns: f64) -> ProfiledDispatch {
-        let (operations, bytes_read, bytes_written) = (2000, 300, 100);
-        let name = "map";
-        let dispatch =
-            DispatchProfile { name, begin_ns, end_ns, operations, bytes_read, bytes_written, ..Default::default() };
-        let operators = operators.iter().map(|(index, name)| (*index, (*name).to_owned())).collect();
-        ProfiledDispatch { partition: 0, operators, dispatch }
+        let mut profiled = ProfiledDispatch::default();
+        profiled.operators = operators.iter().map(|(index, name)| (*index, (*name).to_owned())).collect();
+        let dispatch = &mut profiled.dispatch;
+        (dispatch.name, dispatch.begin_ns, dispatch.end_ns) = ("map", begin_ns, end_ns);
+        (dispatch.operations, dispatch.bytes_read, dispatch.bytes_written) = (2000, 300, 100);
+        profiled
     }
 
     /// Returns a profile of three runs with two dispatches each, of 2 and of 7 µs (medians) with 1 µs between
     /// them.
     pub(crate) fn profile() -> Profile {
-        let run = |slower: f64| attache::Profile {
-            dispatches: vec![
+        let run = |slower: f64| {
+            let mut profile = attache::Profile::default();
+            profile.dispatches = vec![
                 profiled(&[(0, "CONV_2D"), (1, "<&\">")], 0.0, 2000.0 + slower),
                 profiled(&[(3, "CONV_2D")], 3000.0 + slower, 10000.0 + slower),
-            ],
-            barriers: Some(1),
-            ..Default::default()
+            ];
+            profile.barriers = Some(1);
+            profile
         };
         Profile::of(&[run(0.0), run(-500.0), run(900.0)], PEAKS)
     }

@@ -75,7 +75,7 @@ pub(super) fn operators(
     let delegates = device.delegates();
     let (mut mismatches, mut taken) = (Vec::new(), 0);
     for node in 0..trace.nodes() {
-        let OperatorComparison { operator, name, outcome } = trace.compare_operator(node, &delegates)?;
+        let OperatorComparison { operator, name, outcome, .. } = trace.compare_operator(node, &delegates)?;
         let Ok(differences) = outcome else { continue };
         taken += 1;
         let wrong = differences.iter().enumerate().filter(|(_, difference)| !difference.is_within(tolerance));

@@ -136,13 +136,11 @@ mod tests {
 
     #[test]
     fn a_line_sums_up_the_runs() {
-        let run = |average, largest, nonfinite_test| Difference {
-            average,
-            largest,
-            scale: 2.0,
-            is_float: true,
-            nonfinite_test,
-            ..Difference::default()
+        let run = |average, largest, nonfinite| {
+            let mut difference = Difference::default();
+            (difference.average, difference.largest, difference.scale) = (average, largest, 2.0);
+            (difference.is_float, difference.nonfinite_test) = (true, nonfinite);
+            difference
         };
         let line = Line::new("y", &[run(1.0, 4.0, 2), run(3.0, 3.0, 1)], &Tolerance::relative(2.0));
         assert_eq!((line.average, line.deviation, line.largest, line.relative), (2.0, 1.0, 4.0, 2.0));

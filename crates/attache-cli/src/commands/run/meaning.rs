@@ -297,7 +297,8 @@ pub(super) mod tests {
     fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
         let (data_type, shape) = (DataType::UInt8, Shape::from([1, values.len()]));
         let array = Array { data_type, shape: shape.clone(), bytes: values.to_vec() };
-        let info = TensorInfo { name: "y".into(), data_type, shape, shape_signature: None, quantization };
+        let mut info = TensorInfo::new("y", data_type, shape);
+        info.quantization = quantization;
         let values = numbers(data_type, values).unwrap();
         Output { info, array, summary: Summary::of(&values), values }
     }
@@ -306,8 +307,7 @@ pub(super) mod tests {
     pub(crate) fn floats(shape: &[usize], values: &[f32]) -> Output {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         let (data_type, shape) = (DataType::Float32, Shape::from(shape));
-        let info =
-            TensorInfo { name: "y".into(), data_type, shape: shape.clone(), shape_signature: None, quantization: None };
+        let info = TensorInfo::new("y", data_type, shape.clone());
         let values = numbers(data_type, &bytes).unwrap();
         Output { info, array: Array { data_type, shape, bytes }, summary: Summary::of(&values), values }
     }

@@ -143,16 +143,19 @@ impl PlanReport {
     }
 
     /// Returns the size of a value on the device in bytes, without padding.
+    #[must_use]
     pub fn bytes(&self, id: ValueId) -> usize {
         self.storages.bytes(&self.program, id)
     }
 
     /// Returns the total size of all banks of intermediate values in bytes.
+    #[must_use]
     pub fn arena_bytes(&self) -> usize {
         self.layout.banks.iter().sum()
     }
 
     /// Returns the bytes of host memory that the constants occupy, including packed weights.
+    #[must_use]
     pub fn host_constant_bytes(&self) -> usize {
         let constants = self.program.values.iter().map(|value| match &value.source {
             Source::Constant(constant) => constant.bytes.len(),
@@ -185,12 +188,14 @@ impl PlanReport {
     }
 
     /// Returns the names of the variants that generated the dispatches.
+    #[must_use]
     pub fn variants(&self) -> BTreeSet<&'static str> {
         self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
     }
 
     /// Returns, for each kernel that implements steps of several origins ([`attache_gpu_ir::Step::origin`]),
     /// each of these origins paired with the other origins of the kernel.
+    #[must_use]
     pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
         let mut merged = Vec::new();
         for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {

@@ -50,11 +50,13 @@ impl<T> Packed<T> {
     }
 
     /// Returns the packed elements in host memory; empty once they were released.
+    #[must_use]
     pub fn elements(&self) -> &[T] {
         &self.elements
     }
 
     /// Returns the number of packed elements, whether or not the host copy was released.
+    #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
@@ -82,6 +84,7 @@ pub struct Shader {
 
 impl Shader {
     /// Whether the shader uses cooperative matrix operations.
+    #[must_use]
     pub fn multiplies_matrices(&self) -> bool {
         self.source.contains("coopMultiplyAdd")
     }
