@@ -201,7 +201,7 @@ fn other_files_are_called_what_they_are() {
         (b"\x93NUMPY\x01\x00", "a .npy array"),
         (b"PK\x03\x04....", "extract the .tflite file"),
         (b"version https://git-lfs.github.com/spec/v1", "git lfs pull"),
-        (b"<!DOCTYPE html>", "failed download"),
+        (b"<!DOCTYPE html>", "download the file itself"),
         (b"1234TFL2", "another generation"),
         (b"whatever", "not `TFL3`"),
     ];
