@@ -1,5 +1,7 @@
 //! Sets up the process environment and logging, before anything else runs.
 
+use std::io::Write;
+
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
@@ -17,17 +19,17 @@ pub(crate) fn prepare() {
 /// Installs the logger, which writes messages of this level, and whatever `RUST_LOG` selects, to standard
 /// error.
 pub(crate) fn log(level: LevelFilter) {
-    let selected = std::env::var("RUST_LOG").map(|directives| directives.parse::<Targets>());
-    let targets = match selected {
-        Ok(Ok(targets)) => targets,
-        Ok(Err(error)) => {
-            eprintln!(
-                "warning: RUST_LOG is ignored: {error}. Directives look like `debug` or `attache=trace,wgpu=warn`."
-            );
-            Targets::new()
-        }
-        Err(_) => Targets::new(),
-    };
+    let directives = std::env::var("RUST_LOG").unwrap_or_default();
+    let directives: Vec<&str> = directives.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let targets = if directives.is_empty() { Ok(Targets::new()) } else { directives.join(",").parse::<Targets>() };
+    if let Err(error) = &targets {
+        // Without standard error there is nobody to tell.
+        let _ = writeln!(
+            std::io::stderr(),
+            "warning: RUST_LOG is ignored: {error}; directives look like `debug` or `attache=trace,wgpu=warn`"
+        );
+    }
+    let targets = targets.unwrap_or_default();
     let level = targets.default_level().unwrap_or(level);
     // Colours need a feature of the crate that is not enabled; requesting them without that feature panics.
     let lines = fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);

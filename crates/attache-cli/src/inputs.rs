@@ -33,7 +33,7 @@ pub(crate) struct InputArguments {
     #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = divisor)]
     std: Option<f32>,
     /// Seed of random inputs [default: 0]
-    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     seed: Option<u64>,
 }
 

@@ -26,7 +26,7 @@ mod shared;
 mod subgraphs;
 
 pub use definition::{Code, Declaration, Definition, Input, Types, input};
-pub use import::{ImportError, import, import_first};
+pub use import::{ImportError, NOT_IMPLEMENTED, import, import_first};
 pub use operators::definitions;
 pub use resolver::OpResolver;
 

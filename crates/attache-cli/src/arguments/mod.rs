@@ -123,7 +123,7 @@ pub(crate) struct DeviceArguments {
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
     /// CPU threads; by default as many as the machine has, at most 4
-    #[arg(short, long, value_name = "N", value_parser = whole::<u16, 1>)]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u16, 1>)]
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -164,19 +164,19 @@ impl DeviceArguments {
 #[command(next_help_heading = "Limits: a model that asks for more is refused")]
 pub(crate) struct LimitArguments {
     /// Bytes of one tensor
-    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     limit_tensor_bytes: Option<u64>,
     /// Bytes of the arena, which holds the CPU's tensors of known shapes, plus packed weights and scratch
-    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     limit_arena_bytes: Option<u64>,
     /// Operators of a subgraph
-    #[arg(long, value_name = "N", value_parser = whole::<usize, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<usize, 0>)]
     limit_operators: Option<usize>,
     /// Multiply-adds of one run, estimated from shapes
-    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     limit_multiply_adds: Option<u64>,
     /// Steps of all loops in one run
-    #[arg(long, value_name = "N", value_parser = whole::<u64, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
     limit_loop_steps: Option<u64>,
 }
 

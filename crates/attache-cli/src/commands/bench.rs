@@ -47,10 +47,10 @@ pub(super) struct Bench {
     #[arg(required_unless_present = "compare")]
     model: Option<PathBuf>,
     /// Measured runs [default: at least 50, and at least one second of them]
-    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32, 1>)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32, 1>)]
     runs: Option<u32>,
     /// Warm-up runs after the first run [default: at least 1, and at least half a second of them]
-    #[arg(long, value_name = "N", value_parser = whole::<u32, 0>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32, 0>)]
     warmup: Option<u32>,
     /// Show where the time goes: on the GPU dispatch by dispatch, on the CPU operator by operator
     #[arg(short, long)]

@@ -39,7 +39,7 @@ pub(super) struct Diff {
     #[command(flatten)]
     model: ModelArgument,
     /// Number of runs, each on other inputs [default: 10, or 1 if all inputs are given]
-    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32, 1>)]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32, 1>)]
     runs: Option<u32>,
     /// Run every operator alone on the delegate, with the CPU's values as inputs, and compare its outputs
     #[arg(long)]

@@ -51,7 +51,7 @@ pub(super) struct Run {
     labels: Option<PathBuf>,
     /// Number of top classes or of detections to print [default: 5 classes if there are labels or a --threshold; all
     /// detections]
-    #[arg(long, value_name = "K", value_parser = whole::<usize, 1>)]
+    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole::<usize, 1>)]
     top: Option<usize>,
     /// Minimum score of a class or detection to print [default: none for classes, 0.4 for detectors]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = finite::<f64>)]
@@ -122,7 +122,11 @@ impl Run {
         self.out.as_deref().map_or(Ok(()), files::check_folder)?;
         let Some(path) = &self.draw else { return Ok(()) };
         format(path)?;
-        files::check_destinations([path.as_path()])
+        match path.parent() == self.out.as_deref() && !path.is_dir() {
+            // The folder is made before the picture is written.
+            true => Ok(()),
+            false => files::check_destinations([path.as_path()]),
+        }
     }
 
     /// Determines which outputs are interpreted, as far as the outputs' shapes are known.

@@ -80,11 +80,11 @@ pub(crate) fn write_all_in(folder: Option<&Path>, files: &[(&Path, &[u8])]) -> R
 }
 
 /// Writes several files, replacing existing ones. The bytes are first written to temporary files beside them.
-/// If that fails for one, none of the files is created or changed.
+/// If that fails for one, none of the files is created or changed. The temporary files are then renamed.
 pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
+    check_destinations(files.iter().map(|(path, _)| *path))?;
     let mut ready = Vec::with_capacity(files.len());
     for (path, bytes) in files {
-        check_destination(path)?;
         let written = Draft::write(path, bytes).map_err(|error| unwritable(path, &error))?;
         ready.push((path, written));
     }
@@ -94,22 +94,40 @@ pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
 /// Returns an error if files cannot be written at all of these paths, or if two of them are the same.
 pub(crate) fn check_destinations<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
-    paths.into_iter().try_for_each(|path| match seen.insert(path) {
+    paths.into_iter().try_for_each(|path| match seen.insert(place(path)) {
         true => check_destination(path),
+        false if is_special(path) => Ok(()),
         false => Err(Failure::usage("two options name this file; name another for one of them").at(path.display())),
     })
+}
+
+/// Returns the path of the file that is written at `path`, the same for all paths that lead to it.
+fn place(path: &Path) -> PathBuf {
+    let below = |name| Some(fs::canonicalize(folder_of(path)).ok()?.join(name));
+    let place = fs::canonicalize(path).ok().or_else(|| path.file_name().and_then(below));
+    place.unwrap_or_else(|| path.to_owned())
+}
+
+/// Whether there is a pipe or a device at `path`, such as /dev/stdout. They can be written to several times.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Returns an error if no file can be written at `path`, because its folder is not there or because it is a
 /// directory itself.
 fn check_destination(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let kind = match folder {
-        _ if path.is_dir() => ErrorKind::IsADirectory,
-        Some(folder) if folder.is_dir() => return Ok(()),
-        Some(folder) if folder.exists() => ErrorKind::NotADirectory,
-        Some(_) => ErrorKind::NotFound,
-        None => return Ok(()),
+    let folder = folder_of(path);
+    let kind = match () {
+        () if path.is_dir() || path.as_os_str().to_string_lossy().ends_with(std::path::is_separator) => {
+            ErrorKind::IsADirectory
+        }
+        () if folder.is_dir() => return Ok(()),
+        () if folder.exists() => ErrorKind::NotADirectory,
+        () => ErrorKind::NotFound,
     };
     Err(unwritable(path, &kind.into()))
 }

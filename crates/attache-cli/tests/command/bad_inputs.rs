@@ -30,7 +30,7 @@ const MOST_BYTES: u64 = 1 << 16;
 fn attache(folder: &Scratch, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(line.split_whitespace().map(|word| word.trim_matches('\''))).current_dir(folder.path(""));
-    command.env_remove("ATTACHE_SOFTWARE").env("RUST_BACKTRACE", "1");
+    command.env_remove("ATTACHE_SOFTWARE").env_remove("COLUMNS").env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
     command.env("VK_LOADER_DRIVERS_SELECT", "*lvp*").env("LIBGL_ALWAYS_SOFTWARE", "1");
     command
 }

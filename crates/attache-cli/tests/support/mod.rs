@@ -27,7 +27,9 @@ impl Answer {
 
 /// Runs `attache` with these arguments and returns its exit status and output.
 pub(crate) fn attache(arguments: &[&str]) -> Answer {
-    let output = Command::new(env!("CARGO_BIN_EXE_attache")).args(arguments).output().expect("the command runs");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command.args(arguments).env_remove("COLUMNS").env_remove("RUST_LOG");
+    let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     Answer {
         status: output.status.code().expect("no signal ends the command"),

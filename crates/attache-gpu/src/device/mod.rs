@@ -516,9 +516,9 @@ fn no_adapter(
     let others = others(options, backends);
     let remedy = missing(backends).map_or_else(
         || match (others.as_slice(), options.hardware_only) {
+            (names @ [_, ..], _) => format!("ask for one of {}", names.join(", ")),
             ([], false) => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)".to_owned(),
-            (names @ [_, ..], false) => format!("ask for one of {}", names.join(", ")),
-            (_, true) => "install the driver of the GPU, or allow software adapters: \
+            ([], true) => "install the driver of the GPU, or allow software adapters: \
                 GpuDelegateOptions::software(true), ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
                 .to_owned(),
         },
@@ -527,13 +527,15 @@ fn no_adapter(
     format!("there is no {kind} through {backend}{adapter}; {remedy}")
 }
 
-/// Returns the names of all adapters, in quotes, if the options ask for one by a name that none has.
+/// Returns the names of all adapters that the options allow, in quotes, if they ask for one by a name that none has.
 fn others(options: &DeviceOptions, backends: wgpu::Backends) -> Vec<String> {
-    if options.adapter.is_none() || options.hardware_only {
+    if options.adapter.is_none() {
         return Vec::new();
     }
-    let names = enumerate(backends, false).into_iter().map(|adapter| format!("\"{}\"", adapter.get_info().name));
-    names.collect::<BTreeSet<_>>().into_iter().collect()
+    let infos = enumerate(backends, false).into_iter().map(|adapter| adapter.get_info());
+    let allowed = infos.filter(|info| !options.hardware_only || info.device_type != wgpu::DeviceType::Cpu);
+    let names: BTreeSet<String> = allowed.map(|info| format!("\"{}\"", info.name)).collect();
+    names.into_iter().collect()
 }
 
 fn describe(adapter: &wgpu::Adapter) -> Adapter {

@@ -15,6 +15,9 @@ use crate::operators::definitions;
 use crate::resolver::OpResolver;
 use crate::subgraphs::{Callees, Held, Shapes};
 
+/// Why an operator that neither this crate nor the program has does not run.
+pub const NOT_IMPLEMENTED: &str = "it is not implemented";
+
 /// Error for one invalid operator of a file.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("subgraph {subgraph}, operator {operator} ({name}): {error}")]
@@ -193,7 +196,7 @@ fn parse(
         return registered;
     }
     let code = &operator.code;
-    let missing = || OpError::unsupported("it is not implemented");
+    let missing = || OpError::unsupported(NOT_IMPLEMENTED);
     let definition: &Definition = definitions().find(|definition| definition.is(code)).ok_or_else(missing)?;
     if !definition.versions.contains(&code.version) {
         let (low, high) = (definition.versions.start(), definition.versions.end());

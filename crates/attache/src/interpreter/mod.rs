@@ -327,7 +327,7 @@ impl Interpreter {
 
     /// Runs the subgraph `times` times on the same inputs. Outputs are those of the last run. If one delegate runs the
     /// whole graph, only the last run is waited for, and runs may overlap; on the GPU, overlapping runs use separate
-    /// memory. Zero runs have no effect.
+    /// memory; a cancellation then ends all that were submitted together. Zero runs have no effect.
     ///
     /// # Errors
     ///
@@ -409,7 +409,8 @@ impl Interpreter {
         self.start(subgraph).map(Some)
     }
 
-    /// Waits for a run. Afterwards, the reading methods return its outputs. Runs that were started earlier
+    /// Waits for a run. Afterwards, the reading methods return its outputs: those of the runner of its signature, if it
+    /// was started by one. Runs that were started earlier
     /// may be waited for later.
     ///
     /// # Errors
@@ -509,7 +510,7 @@ impl std::fmt::Debug for Interpreter {
 }
 
 fn no_such(what: &str, index: usize, count: usize) -> Error {
-    Error::usage(format!("there is no {what} {index}: the model has {count}"))
+    Error::usage(format!("there is no {what} {index}; their number is {count}"))
 }
 
 fn no_completion(id: RunId) -> Error {

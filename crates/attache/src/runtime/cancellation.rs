@@ -3,8 +3,8 @@
 //! Contract: the runs of an interpreter are numbered, and a cancellation names the last run that was started before it.
 //! A run that is started later therefore cannot be cancelled by it, whichever thread is faster.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::run_queue::RunId;
 use crate::{Error, ErrorKind};
@@ -29,7 +29,8 @@ struct Runs {
 }
 
 impl Cancellation {
-    /// Cancels the runs that are under way or queued. Does nothing to runs that are started later, or that have ended.
+    /// Cancels the runs that are under way or queued. Does nothing to runs that are started later, or whose
+    /// end was seen. A run that a device has finished, but that nobody has waited for, counts as under way.
     pub fn cancel(&self) {
         let last = self.0.started.load(Ordering::Acquire);
         self.0.cancelled.fetch_max(last, Ordering::AcqRel);
@@ -38,7 +39,7 @@ impl Cancellation {
     /// Starts a run.
     pub(crate) fn start(&self) -> StartedRun {
         let number = self.0.started.fetch_add(1, Ordering::AcqRel) + 1;
-        StartedRun { id: RunId(number), runs: self.0.clone(), is_cancelled: Arc::default() }
+        StartedRun { id: RunId(number), runs: Arc::downgrade(&self.0), is_cancelled: Arc::default() }
     }
 }
 
@@ -46,7 +47,8 @@ impl Cancellation {
 #[derive(Clone, Debug)]
 pub(crate) struct StartedRun {
     id: RunId,
-    runs: Arc<Runs>,
+    /// Weak, so that the handle of an ended run does not make later ones cancellable.
+    runs: Weak<Runs>,
     is_cancelled: Arc<AtomicBool>,
 }
 
@@ -62,14 +64,18 @@ impl StartedRun {
 
     /// Returns an error if the run was cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let is_cancelled =
-            self.is_cancelled.load(Ordering::Acquire) || self.runs.cancelled.load(Ordering::Acquire) >= self.id.0;
-        if is_cancelled { Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")) } else { Ok(()) }
+        let cancelled = self.runs.upgrade().map_or(0, |runs| runs.cancelled.load(Ordering::Acquire));
+        if self.is_cancelled.load(Ordering::Acquire) || cancelled >= self.id.0 {
+            Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"))
+        } else {
+            Ok(())
+        }
     }
 
-    /// Whether something can cancel the run: a handle besides the two of the interpreter, of which one is this one.
+    /// Whether something can cancel the run: another handle of it than this one, or a [`Cancellation`] besides that of
+    /// the interpreter.
     pub(crate) fn is_cancellable(&self) -> bool {
-        Arc::strong_count(&self.runs) > 2
+        Weak::strong_count(&self.runs) > 1 || Arc::strong_count(&self.is_cancelled) > 1
     }
 }
 
@@ -121,5 +127,6 @@ mod tests {
         assert!(!run.is_cancellable());
         let of_caller = run.clone();
         assert!(of_caller.is_cancellable(), "by the caller's handle of the run");
+        assert!(!of_interpreter.start().is_cancellable(), "by the handle of an earlier run");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use attache_base::{Shape, Stopwatch};
 use attache_graph::{Graph, Node, NodeId, SharedCache, WorkingMemory};
 use attache_model::{Model, ModelLocation};
-use attache_ops::OpResolver;
+use attache_ops::{NOT_IMPLEMENTED, OpResolver};
 
 use super::Options;
 use super::plan::{Plan, plan};
@@ -212,15 +212,20 @@ pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Ass
         }
         PlacedStep::Partition(_) => None,
     });
-    const REMEDY: &str =
-        "convert the model without them, or let a program register them (OpResolver, InterpreterBuilder::operators)";
     let mut unresolved: Vec<_> = unresolved.collect();
+    // Registering helps where an operator is unknown, not where a form or version of it is.
+    let remedy = match unresolved.iter().any(|(_, reason)| reason == NOT_IMPLEMENTED) {
+        true => {
+            "convert the model without them, or let a program register them (OpResolver, InterpreterBuilder::operators)"
+        }
+        false => "convert the model without them",
+    };
     match unresolved.as_mut_slice() {
         [] => return Ok(()),
-        [(_, reason)] => *reason += &format!("; {}", REMEDY.replace("them", "it")),
+        [(_, reason)] => *reason += &format!("; {}", remedy.replace("them", "it")),
         _ => {}
     }
-    let heading = format!("{} operators are not implemented; {REMEDY}", unresolved.len());
+    let heading = format!("{} operators are not implemented; {remedy}", unresolved.len());
     Err(Error::list(ErrorKind::Unsupported, &heading, unresolved))
 }
 

@@ -264,7 +264,7 @@ fn mistakes_of_the_caller_are_named() {
     assert!(texts.iter().all(|(kind, _)| *kind == ErrorKind::Usage), "{texts:?}");
     assert_eq!(texts[0].1, "input 0 has 2 elements, not 1");
     assert_eq!(texts[1].1, "input 0 (\"x\") is of type FLOAT32, not INT32");
-    assert_eq!(texts[2].1, "there is no input 1: the model has 1");
+    assert_eq!(texts[2].1, "there is no input 1; their number is 1");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn indices_and_counts_cost_nothing_but_an_error() {
         let error = Interpreter::builder(&model).input_shape(input, &[3]).build().err().unwrap();
         assert_eq!(
             (error.kind(), error.to_string()),
-            (ErrorKind::Usage, format!("there is no input {input}: the model has 1"))
+            (ErrorKind::Usage, format!("there is no input {input}; their number is 1"))
         );
     }
     let builder = Interpreter::builder(&model).input_shape(0, &[9]).input_shape(0, &[3]).threads(usize::MAX);

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use attache_gpu_ir::{Scalar, Source, ValueId};
+use half::slice::HalfFloatSliceExt;
 
 use super::PlanReport;
 use crate::kernel::{GpuError, GpuErrorKind, StorageFormat};
@@ -106,7 +107,9 @@ fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
             block.extend_from_slice(bytemuck::cast_slice(floats))
         }
         StorageFormat::Half | StorageFormat::HalfPairs => {
-            block.extend(floats.iter().flat_map(|float| half::f16::from_f32(*float).to_le_bytes()));
+            let mut halves = vec![half::f16::ZERO; floats.len()];
+            halves.convert_from_f32_slice(floats);
+            block.extend_from_slice(bytemuck::cast_slice(&halves));
         }
     }
 }
