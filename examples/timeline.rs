@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 14.0;
+const MARGIN: f64 = 30.0;
+const TICKS: usize = 10;
 
 fn main() -> Result {
     let model = Arguments::read().model("lstm_128")?;
@@ -26,9 +28,20 @@ fn main() -> Result {
 /// Returns the picture. Times are from the start of a partition's first dispatch.
 fn svg(profile: &Profile) -> Result<String> {
     let end = profile.dispatches.iter().map(|it| it.dispatch.end_ns).fold(1.0, f64::max);
-    let height = ROW * (profile.dispatches.len() + 1) as f64;
-    let mut text = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{height}\"", WIDTH + 400.0);
+    let bottom = ROW * profile.dispatches.len() as f64;
+    let (width, height) = (WIDTH + 400.0, bottom + 3.0 * MARGIN);
+    let mut text = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"");
     text += " font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
+    writeln!(text, "<g transform=\"translate({MARGIN} {MARGIN})\">")?;
+    for tick in 0..=TICKS {
+        let (x, us) = (WIDTH * tick as f64 / TICKS as f64, end / 1e3 * tick as f64 / TICKS as f64);
+        writeln!(
+            text,
+            "<path d=\"M{x} 0V{bottom}\" stroke=\"#ddd\"/>\
+             <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{us:.0} µs</text>",
+            bottom + ROW,
+        )?;
+    }
     for (row, it) in profile.dispatches.iter().enumerate() {
         let (left, right) = (it.dispatch.begin_ns / end * WIDTH, it.dispatch.end_ns / end * WIDTH);
         let operators: Vec<&str> = it.operators.iter().map(|(_, name)| name.as_str()).collect();
@@ -45,6 +58,5 @@ fn svg(profile: &Profile) -> Result<String> {
             operators.join(" + ").replace('&', "&amp;").replace('<', "&lt;"),
         )?;
     }
-    writeln!(text, "<text y=\"{}\">{:.1} µs in all</text>\n</svg>", height - 3.0, end / 1e3)?;
-    Ok(text)
+    Ok(text + "</g>\n</svg>\n")
 }

@@ -53,13 +53,15 @@ pub(crate) struct Given {
     seed: u64,
     /// The first input that is a picture.
     pub(crate) picture: Option<Picture>,
+    /// Whether a picture was scaled to -1 to 1 for an input of floats because nothing names another range.
+    is_range_assumed: bool,
 }
 
 impl Given {
     /// Returns the sources of inputs that are all random, from this seed.
     pub(crate) fn at_random(interpreter: &Interpreter, seed: u64) -> Self {
         let inputs = interpreter.inputs().iter().map(|info| (info.name.clone(), None)).collect();
-        Self { inputs, seed, picture: None }
+        Self { inputs, seed, picture: None, is_range_assumed: false }
     }
 
     /// Returns the indices of the inputs for which no file was given, which are filled with random numbers.
@@ -80,7 +82,7 @@ impl Given {
         Failure { message: failure.message + remedy, ..failure }
     }
 
-    /// Describes the sources in one line; `None` for a model without inputs.
+    /// Describes the sources in one line, and an assumed range in a second one; `None` for a model without inputs.
     pub(crate) fn text(&self, console: &Console) -> Option<String> {
         let random = format!("random numbers, seed {}", self.seed);
         if self.random().len() == self.inputs.len() {
@@ -89,7 +91,14 @@ impl Given {
         let input = |(name, file): &(String, Option<String>)| {
             format!("{} from {}", console.name(name), file.as_ref().unwrap_or(&random))
         };
-        Some(format!("inputs: {}", self.inputs.iter().map(input).collect::<Vec<_>>().join("; ")))
+        let sources = self.inputs.iter().map(input).collect::<Vec<_>>().join("; ");
+        let range = match self.is_range_assumed {
+            true => {
+                "\nvalues of pictures are scaled to -1 to 1, as the model names no range; --mean and --std give another"
+            }
+            false => "",
+        };
+        Some(format!("inputs: {sources}{range}"))
     }
 
     /// Returns a list with one JSON object per input: its name, and its file or seed.
@@ -120,7 +129,10 @@ impl InputArguments {
             pictures += usize::from(!npy::is_array(&bytes));
             let input = (index, &to.inputs()[index]);
             let (array, picture) = self.array(setting, input, path, &bytes).map_err(at_path)?;
-            given.picture = given.picture.or(picture);
+            if let Some((picture, is_range_assumed)) = picture {
+                given.picture.get_or_insert(picture);
+                given.is_range_assumed |= is_range_assumed;
+            }
             given.inputs[index].1 = Some(file.to_owned());
             arrays.push((index, file, array));
         }
@@ -156,19 +168,21 @@ impl InputArguments {
     }
 
     /// Converts the bytes of a `.npy` file or of a picture to an input and checks the type of the elements.
-    /// Also returns the picture.
+    /// Also returns the picture, and whether the range of its values had to be assumed.
     fn array(
         &self,
         setting: Setting<'_>,
         input: (usize, &TensorInfo),
         path: &Path,
         bytes: &[u8],
-    ) -> Result<(Array, Option<Picture>), Failure> {
+    ) -> Result<(Array, Option<(Picture, bool)>), Failure> {
         let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-        let picture = if is_array || npy::is_array(bytes) { None } else { Some(Picture::decode(bytes)?) };
-        let array = match &picture {
-            None => npy::decode(bytes)?,
-            Some(picture) => self.picture(setting, input, picture)?,
+        let (array, picture) = if is_array || npy::is_array(bytes) {
+            (npy::decode(bytes)?, None)
+        } else {
+            let picture = Picture::decode(bytes)?;
+            let (array, is_range_assumed) = self.picture(setting, input, &picture)?;
+            (array, Some((picture, is_range_assumed)))
         };
         let data_type = input.1.data_type;
         if array.data_type != data_type {
@@ -179,13 +193,14 @@ impl InputArguments {
         Ok((array, picture))
     }
 
-    /// Converts a picture to the elements of an input. Warns if most of them had to be clipped.
+    /// Converts a picture to the elements of an input. Warns if most of them had to be clipped. Also returns whether
+    /// floats were scaled to -1 to 1 because nothing names another range.
     fn picture(
         &self,
         setting: Setting<'_>,
         (index, info): (usize, &TensorInfo),
         picture: &Picture,
-    ) -> Result<Array, Failure> {
+    ) -> Result<(Array, bool), Failure> {
         let TensorInfo { shape, data_type, quantization, .. } = info;
         let mut input = Input { shape, data_type: *data_type, quantization: quantization.as_ref(), scaling: None };
         let [batch, .., channels] = input.extents()?;
@@ -203,7 +218,7 @@ impl InputArguments {
                 were cut off; check --mean and --std"
             ));
         }
-        Ok(array)
+        Ok((array, is_float(*data_type) && input.scaling.is_none()))
     }
 
     /// Returns the normalization for pictures from the command line, or else from the model; `None` if
@@ -230,9 +245,12 @@ impl InputArguments {
             return Ok(None);
         }
         // In the metadata of quantized models, the identity means that values are stored unchanged.
-        let is_float = matches!(data_type, DataType::Float16 | DataType::Float32);
-        Ok(Some(own).filter(|own| is_float || !own.is_identity()))
+        Ok(Some(own).filter(|own| is_float(data_type) || !own.is_identity()))
     }
+}
+
+fn is_float(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float16 | DataType::Float32)
 }
 
 /// Returns an error if the input takes pictures of any size, but has only the placeholder size of one pixel

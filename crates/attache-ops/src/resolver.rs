@@ -70,6 +70,11 @@ impl OpResolver {
         self
     }
 
+    /// Returns the versions of the last registration of an operator's code; `None` if there is none.
+    pub(crate) fn versions(&self, code: &OperatorCode) -> Option<&RangeInclusive<i32>> {
+        Some(&self.0.iter().rev().find(|registration| registration.code.is(code))?.versions)
+    }
+
     /// Makes the registered operator for an operator of a file; `None` if none is registered for its code and version.
     pub(crate) fn op(&self, declaration: &Declaration<'_>) -> Option<Result<Arc<dyn Op>, OpError>> {
         let code = &*declaration.operator.code;

@@ -1,18 +1,33 @@
 //! Runs TensorFlow Lite models. This crate is the public API.
 //!
-//! A [`Model`] is a loaded `.tflite` file. An [`Interpreter`] runs one subgraph of a model on the CPU and on the
-//! [`Delegate`]s it was built with. Several interpreters can share one model, each on its own thread.
+//! A [`Model`] is a loaded `.tflite` file. A [`CompiledModel`] is a model that is ready to run on the CPU and on
+//! [`Delegate`]s such as `GpuDelegate`. An
+//! [`Interpreter`] runs it; each thread has one of its own, and all of them share one copy of the weights.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), attache::Error> {
 //! let model = attache::Model::from_path("model.tflite")?;
-//! let mut interpreter = attache::Interpreter::builder(&model).threads(2).build()?;
-//! interpreter.input_mut::<f32>(0)?.fill(0.5);
+//! let compiled = attache::Interpreter::builder(&model).threads(2).compile()?;
+//! let mut interpreter = compiled.interpreter()?;
+//! let elements = interpreter.input(0)?.elements();
+//! interpreter.input(0)?.quantize_from(&vec![0.5; elements])?; // floats, whatever the type of the input
 //! interpreter.invoke()?;
-//! println!("{:?}", interpreter.read::<f32>(0)?);
+//! println!("{:?}", interpreter.output(0)?.dequantize()?);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Where to begin:
+//!
+//! | For | See |
+//! |---|---|
+//! | options and delegates | [`InterpreterBuilder`] |
+//! | inputs and outputs | [`InputTensor`], [`OutputTensor`] |
+//! | several subgraphs that share variables | [`SignatureRunner`] |
+//! | runs that are awaited, have a deadline or are cancelled | [`Run`], [`Cancellation`] |
+//! | operators of your own | [`OpResolver`], [`graph::Op`] |
+//! | accelerators of your own | [`Delegate`] |
+//! | where each operator runs, and why | [`Placement`] |
 //!
 //! # Features
 //!

@@ -65,13 +65,13 @@ static TABLE: &[Row] = &[
 #[command(name = "attache", version, after_help = EXIT_STATUSES)]
 struct Attache {
     /// Print one JSON object to standard output, also for errors
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
     /// Say more on standard error: -v what happens, -vv details, -vvv everything
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 901, action = ArgAction::Count)]
     verbose: u8,
     /// Say nothing on standard error except errors
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, display_order = 902, conflicts_with = "verbose")]
     quiet: bool,
 }
 

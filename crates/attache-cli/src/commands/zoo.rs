@@ -16,7 +16,7 @@ pub(super) struct Zoo {
     #[arg(requires = "out")]
     name: Option<String>,
     /// File to write it to
-    #[arg(long, value_name = "FILE", requires = "name")]
+    #[arg(short, long, value_name = "FILE", requires = "name")]
     out: Option<PathBuf>,
 }
 

@@ -3,6 +3,7 @@
 
 mod variables;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use attache_base::{DataType, Shape};
@@ -196,14 +197,21 @@ fn parse(
         return registered;
     }
     let code = &operator.code;
-    let missing = || OpError::unsupported(NOT_IMPLEMENTED);
+    let missing = || match resolver.versions(code) {
+        Some(versions) => other_version(code.version, versions, "are registered"),
+        None => OpError::unsupported(NOT_IMPLEMENTED),
+    };
     let definition: &Definition = definitions().find(|definition| definition.is(code)).ok_or_else(missing)?;
     if !definition.versions.contains(&code.version) {
-        let (low, high) = (definition.versions.start(), definition.versions.end());
-        let reason = format!("version {} is not implemented (versions {low} to {high} are)", code.version);
-        return Err(OpError::unsupported(reason));
+        return Err(other_version(code.version, &definition.versions, "are"));
     }
     definition.op(&declaration)
+}
+
+/// Returns the error for a version that is not among `versions`, which `are` implemented or registered.
+fn other_version(version: i32, versions: &RangeInclusive<i32>, are: &str) -> OpError {
+    let (low, high) = (versions.start(), versions.end());
+    OpError::unsupported(format!("version {version} is not implemented (versions {low} to {high} {are})"))
 }
 
 /// Infers the outputs and checks that they agree with the file in number and type, that their element counts

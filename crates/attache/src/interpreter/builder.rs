@@ -85,8 +85,8 @@ impl InterpreterBuilder {
     /// Keeps the value of a tensor that is no output until the next run, for [`Interpreter::tensor`]. The tensor is
     /// given by its name or by its index in the subgraph that the interpreter runs ([`InterpreterBuilder::signature`]);
     /// tensors of other signatures are kept by [`InterpreterBuilder::preserve_all_tensors`].
-    /// [`InterpreterBuilder::build`] fails if there is no such tensor. Kept tensors take memory of their own, and keep delegates from fusing the operators that compute and
-    /// read them.
+    /// [`InterpreterBuilder::build`] fails if there is no such tensor. Kept tensors take memory of their own, and keep
+    /// delegates from fusing the operators that compute and read them.
     pub fn keep_tensor(mut self, tensor: impl TensorKey) -> Self {
         self.kept.push(tensor.owned());
         self

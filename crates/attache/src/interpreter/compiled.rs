@@ -14,9 +14,10 @@ use crate::{Error, Placement};
 /// A model that is ready to run: its graph, the placement of its operators, packed weights, and what delegates prepared,
 /// such as pipelines and weights on the device.
 ///
-/// A compiled model is made once ([`InterpreterBuilder::compile`](crate::InterpreterBuilder::compile)). Interpreters of it are cheap: each has memory for its
-/// own inputs, outputs, variables and intermediate tensors, and all of them use one copy of the weights, for all input
-/// shapes. Clones are cheap and refer to the same compiled model. It can be used from several threads at once.
+/// A compiled model is made once ([`InterpreterBuilder::compile`](crate::InterpreterBuilder::compile)). Interpreters of
+/// it are cheap: each has memory for its own inputs, outputs, variables and intermediate tensors, and all of them use
+/// one copy of the weights, for all input shapes. Clones are cheap and refer to the same compiled model. It can be used
+/// from several threads at once.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), attache::Error> {

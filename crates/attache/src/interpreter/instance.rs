@@ -85,8 +85,10 @@ impl Instance {
         let index = |name: &str| Some(self.kept.iter().find(|(_, info)| info.name == name)?.0);
         let place = tensor.index(index).and_then(|tensor| self.kept.iter().position(|(index, _)| *index == tensor));
         let place = place.ok_or_else(|| tensor.unknown("kept tensor", names.collect()))?;
-        let output = self.outputs.len() + place;
-        Ok(OutputTensor { info: &self.kept[place].1, index: output, bytes: self.read_bytes(output)? })
+        let (info, index) = (&self.kept[place].1, self.outputs.len() + place);
+        let value = self.executor.output(index)?;
+        let (_, bytes) = value.ok_or_else(|| no_value(&format!("tensor \"{}\"", info.name)))?;
+        Ok(OutputTensor { info, index, bytes })
     }
 
     pub(super) fn write<T: Element>(&mut self, input: usize, values: &[T]) -> Result<(), Error> {
@@ -120,7 +122,7 @@ impl Instance {
 
     pub(super) fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
         let tensor = self.executor.output(output)?;
-        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(output))
+        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(&format!("output {output}")))
     }
 
     pub(super) fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
@@ -141,11 +143,11 @@ impl Instance {
         if size != bytes.len() {
             return Err(Error::usage(format!("output {output} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
-        if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(output)) }
+        if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(&format!("output {output}"))) }
     }
 
     fn output_size(&self, output: usize) -> Result<usize, Error> {
-        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(output))
+        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(&format!("output {output}")))
     }
 
     /// Sets the shapes in the descriptions of the outputs to those of the last run.
@@ -301,7 +303,6 @@ fn no_memory(input: usize) -> Error {
     )
 }
 
-fn no_value(output: usize) -> Error {
-    let remedy = "it has one after a run that ended well, until inputs are resized";
-    Error::usage(format!("output {output} has no value yet: {remedy}"))
+fn no_value(what: &str) -> Error {
+    Error::usage(format!("{what} has no value yet: it has one after a run that ended well, until inputs are resized"))
 }

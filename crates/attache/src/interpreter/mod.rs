@@ -410,8 +410,7 @@ impl Interpreter {
     }
 
     /// Waits for a run. Afterwards, the reading methods return its outputs: those of the runner of its signature, if it
-    /// was started by one. Runs that were started earlier
-    /// may be waited for later.
+    /// was started by one. Runs that were started earlier may be waited for later.
     ///
     /// # Errors
     ///
@@ -521,6 +520,11 @@ fn same_type(what: &str, index: usize, info: &TensorInfo, asked: DataType) -> Re
     if info.data_type == asked {
         return Ok(());
     }
+    let remedy = match (info.quantization.is_some() && asked == DataType::Float32, what) {
+        (true, "input") => "; InputTensor::quantize_from takes floats",
+        (true, _) => "; OutputTensor::dequantize returns floats",
+        (false, _) => "",
+    };
     let name = &info.name;
-    Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}", info.data_type)))
+    Err(Error::usage(format!("{what} {index} (\"{name}\") is of type {}, not {asked}{remedy}", info.data_type)))
 }

@@ -67,8 +67,8 @@ impl Interpreter {
     }
 
     /// Returns a runner of the signature with this key. The key may be empty if the model has exactly one
-    /// signature. The signature's subgraph is prepared when it is first asked for. Its inputs keep their values until the
-    /// signature is run again.
+    /// signature. The signature's subgraph is prepared when it is first asked for. Its inputs keep their values from run
+    /// to run.
     ///
     /// # Errors
     ///

@@ -204,6 +204,15 @@ fn registered_operators_replace_builtin_ones() {
 }
 
 #[test]
+fn versions_that_are_not_registered_are_named() {
+    let model = gated(&Arc::default()).model().clone();
+    let mut operators = OpResolver::new();
+    operators.add_custom("Gate", 2..=3, |_| Ok(Arc::new(Panics)));
+    let error = Interpreter::builder(&model).operators(&operators).build().unwrap_err().to_string();
+    assert!(error.contains("version 1 is not implemented (versions 2 to 3 are registered)"), "{error}");
+}
+
+#[test]
 fn signatures_share_variables() {
     let model = crate::flow::signed();
     let mut interpreter = Interpreter::builder(&model).threads(1).build().unwrap();
@@ -258,6 +267,8 @@ fn intermediate_tensors_are_kept_where_asked_for() {
     let y = net.relu(product, &[2]);
     let model = net.finish(&[x], &[y]);
     let mut interpreter = Interpreter::builder(&model).keep_tensor("sum").build().unwrap();
+    let error = interpreter.tensor("sum").unwrap_err().to_string();
+    assert!(error.starts_with("tensor \"sum\" has no value yet"), "{error}");
     run(&mut interpreter, &[&[3.0, -1.0]]);
     assert_eq!(interpreter.tensor("sum").unwrap().dequantize().unwrap(), [6.0, -2.0]);
     assert_eq!((interpreter.outputs().len(), floats(&interpreter, 0)), (1, vec![18.0, 2.0]));

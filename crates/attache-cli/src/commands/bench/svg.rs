@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::operators::Step;
 use super::profile::{Dispatch, Profiles};
 
-const WIDTH: f64 = 1200.0;
+const WIDTH: f64 = 1440.0;
 /// Horizontal position at which the bars start, in pixels.
 const LEFT: f64 = 420.0;
 /// Length of the longest bar, in pixels.
@@ -37,7 +37,7 @@ impl From<&Dispatch> for Bar {
 
 impl From<&Step> for Bar {
     fn from(step: &Step) -> Self {
-        let note = format!("{:.1} µs, {:.1} % of the CPU's time, CPU", step.us, step.time_percent);
+        let note = format!("{:.1} µs, {:.1} % of the CPU's time", step.us, step.time_percent);
         Self { label: step.label(), us: step.us, best: 0.0, note }
     }
 }

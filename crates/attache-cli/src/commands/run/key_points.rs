@@ -177,7 +177,10 @@ impl Figure {
 pub(super) fn text(console: &Console, figures: &[Figure]) -> String {
     const MOST: usize = 50;
     let all: usize = figures.iter().map(|figure| figure.points.len()).sum();
-    if all == 0 || all > MOST {
+    if all == 0 {
+        return "no key points are found; --threshold X shows those with lower scores".to_owned();
+    }
+    if all > MOST {
         return format!("{all} key points; --json lists them");
     }
     let number = |number: f64| format!("{number:.3}");
