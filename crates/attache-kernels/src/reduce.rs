@@ -2,7 +2,7 @@
 //! of axes. Adjacent axes that are both kept or both reduced are merged first, so that the remaining axes
 //! alternate between the two.
 
-use crate::simd::{Multiversioned, Simd};
+use crate::simd::{Multiversioned, Simd, run_portable};
 use crate::{Engine, math};
 
 /// Maximum extent of a reduced axis (after merging) whose elements are combined strictly in input order.
@@ -60,7 +60,7 @@ pub fn reduce(
         }
         Reduction::Maximum => run(engine, Maximum, input, &axes, output),
         Reduction::Minimum => run(engine, Minimum, input, &axes, output),
-        Reduction::Product => run(engine, Product, input, &axes, output),
+        Reduction::Product => split(engine, Product, input, &axes, output, |walk| run_portable(walk)),
     }
 }
 
@@ -125,6 +125,18 @@ fn merge(shape: &[usize], reduced: &[bool]) -> Vec<Axis> {
 }
 
 fn run<F: Fold>(engine: Engine, fold: F, input: &[f32], axes: &[Axis], output: &mut [f32]) {
+    split(engine, fold, input, axes, output, |walk| engine.isa.dispatch(walk));
+}
+
+/// Splits the work over threads, each of which calls `compute`.
+fn split<F: Fold>(
+    engine: Engine,
+    fold: F,
+    input: &[f32],
+    axes: &[Axis],
+    output: &mut [f32],
+    compute: impl Fn(Walk<'_, F>) + Sync,
+) {
     output.fill(F::START);
     if input.is_empty() {
         return;
@@ -141,7 +153,7 @@ fn run<F: Fold>(engine: Engine, fold: F, input: &[f32], axes: &[Axis], output: &
         if outer > 1 {
             axes[0].extent = count;
         }
-        engine.isa.dispatch(Walk { fold, input, axes: &axes, output });
+        compute(Walk { fold, input, axes: &axes, output });
     });
 }
 

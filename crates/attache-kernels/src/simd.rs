@@ -112,7 +112,7 @@ impl Isa {
 }
 
 /// Runs the portable version of `kernel`, and compiles no other: for kernels that spend their time in functions of the
-/// standard library.
+/// standard library, and for those that are hardly ever used.
 pub(crate) fn run_portable<K: Multiversioned>(kernel: K) -> K::Output {
     Portable(()).vectorize(kernel)
 }
