@@ -107,9 +107,11 @@ fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
             block.extend_from_slice(bytemuck::cast_slice(floats))
         }
         StorageFormat::Half | StorageFormat::HalfPairs => {
-            let mut halves = vec![half::f16::ZERO; floats.len()];
-            halves.convert_from_f32_slice(floats);
-            block.extend_from_slice(bytemuck::cast_slice(&halves));
+            let mut halves = [half::f16::ZERO; 1024];
+            for floats in floats.chunks(halves.len()) {
+                halves[..floats.len()].convert_from_f32_slice(floats);
+                block.extend_from_slice(bytemuck::cast_slice(&halves[..floats.len()]));
+            }
         }
     }
 }
