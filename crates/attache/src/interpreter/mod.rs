@@ -411,6 +411,7 @@ impl Interpreter {
 
     /// Waits for a run. Afterwards, the reading methods return its outputs: those of the runner of its signature, if it
     /// was started by one. Runs that were started earlier may be waited for later.
+    /// A run that was cancelled while a device worked on it is waited for until the device has ended it.
     ///
     /// # Errors
     ///
