@@ -59,7 +59,7 @@ pub fn reduce(
             output.iter_mut().for_each(|value| *value /= count as f32);
         }
         Reduction::Maximum => run(engine, Maximum, input, &axes, output),
-        Reduction::Minimum => run(engine, Minimum, input, &axes, output),
+        Reduction::Minimum => split(engine, Minimum, input, &axes, output, |walk| run_portable(walk)),
         Reduction::Product => split(engine, Product, input, &axes, output, |walk| run_portable(walk)),
     }
 }

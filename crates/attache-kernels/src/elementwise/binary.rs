@@ -183,7 +183,6 @@ struct Apply<'a, F> {
 
 impl<F: BinaryFunction> Multiversioned for Apply<'_, F> {
     type Output = ();
-    const WIDE: bool = false;
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
