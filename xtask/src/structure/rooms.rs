@@ -29,9 +29,9 @@ static ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "attache-cli",
+        "attache-command",
         &[
-            "environment",
+            "logging",
             "failure",
             "console",
             "io",

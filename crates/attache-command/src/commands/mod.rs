@@ -20,9 +20,9 @@ use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::console::{Console, Report};
-use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::io::files;
+use crate::logging;
 
 /// A command of `attache`, implemented by the structure of its arguments.
 trait Command: Args {
@@ -119,7 +119,7 @@ fn answer(result: Result<Report, Failure>, console: &Console) -> Status {
 
 fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {
     let general = Attache::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
-    environment::log(general.level());
+    logging::start(general.level());
     let console = console.silenced(general.quiet);
     let named = matches.subcommand();
     let found = named.and_then(|(name, matches)| Some((TABLE.iter().find(|row| row.name == name)?, matches)));
