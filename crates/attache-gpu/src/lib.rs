@@ -5,6 +5,7 @@
 //! [`Layout`] holds the location of each value in memory, and [`Plan`] holds everything that a run executes.
 //! Operators and graphs are unknown to this crate; callers express them as primitives.
 
+mod bind;
 mod device;
 mod execute;
 mod fuse;
@@ -14,6 +15,7 @@ mod plan;
 mod variants;
 mod wgsl;
 
+pub use bind::{BoundTensor, BufferBinding, ChannelOrder, InputBinding, OutputBinding, TextureSource, TextureTarget};
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
     DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,

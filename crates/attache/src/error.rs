@@ -92,6 +92,7 @@ impl Error {
             DelegateErrorKind::Failed | DelegateErrorKind::Panicked => ErrorKind::Device,
             DelegateErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             DelegateErrorKind::DeviceLost => ErrorKind::DeviceLost,
+            DelegateErrorKind::Usage => ErrorKind::Usage,
         };
         let text = format!("{delegate} delegate: {error}");
         Self::of(Inner { kind, text, locations: Vec::new(), is_delegates: true, source: error.source.clone() })

@@ -24,6 +24,7 @@
 //! | options and delegates | [`InterpreterBuilder`] |
 //! | inputs and outputs | [`InputTensor`], [`OutputTensor`] |
 //! | several subgraphs that share variables | [`SignatureRunner`] |
+//! | inputs and outputs that stay on the GPU | [`Interpreter::bind_input`], [`gpu::BufferBinding`] |
 //! | runs that are awaited, have a deadline or are cancelled | [`Run`], [`Cancellation`] |
 //! | operators of your own | [`OpResolver`], [`graph::Op`] |
 //! | accelerators of your own | [`Delegate`] |
@@ -66,8 +67,8 @@ pub use attache_model::{
 pub use attache_ops::{Declaration, OpResolver};
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
-    NodeContext, Partition, Partitioning, PreparedPartition,
+    Claim, Commands, Completion, Delegate, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel,
+    DelegateQueue, InputMemory, KernelReport, NodeContext, OutputMemory, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]

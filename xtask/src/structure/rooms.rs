@@ -44,7 +44,7 @@ static ROOMS: &[(&str, &[&str])] = &[
             "commands",
         ],
     ),
-    ("attache-gpu", &["kernel", "fuse", "wgsl", "variants", "layout", "plan", "device", "execute"]),
+    ("attache-gpu", &["kernel", "fuse", "wgsl", "variants", "layout", "plan", "device", "bind", "execute"]),
     ("attache-ops", &["subgraphs", "definition", "resolver", "shared", "operators", "import"]),
 ];
 

@@ -6,6 +6,7 @@ mod fault;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod memory;
 mod pipelines;
+mod render;
 mod submission;
 mod usable;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
@@ -16,7 +17,7 @@ pub(crate) mod vulkan;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use attache_base::Stopwatch;
 
@@ -154,6 +155,7 @@ struct Inner {
     queue: wgpu::Queue,
     adapter: Adapter,
     pipelines: Pipelines<wgpu::ComputePipeline>,
+    render_pipelines: Pipelines<wgpu::RenderPipeline>,
     constants: ConstantStore<wgpu::Buffer>,
     /// On OpenGL, locked while a pipeline is created.
     turn: Mutex<()>,
@@ -275,9 +277,19 @@ impl Device {
             tracing::info!("replayed pipelines do without the device's checks of buffers");
         }
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
-        let (pipelines, constants) = (Pipelines::default(), ConstantStore::default());
-        let (turn, fault) = (Mutex::default(), fault.map(Planted::new));
-        let inner = Inner { vulkan, device, queue, adapter, pipelines, constants, turn, failure, fault, open_ms };
+        let inner = Inner {
+            vulkan,
+            device,
+            queue,
+            adapter,
+            pipelines: Pipelines::default(),
+            render_pipelines: Pipelines::default(),
+            constants: ConstantStore::default(),
+            turn: Mutex::default(),
+            failure,
+            fault: fault.map(Planted::new),
+            open_ms,
+        };
         Self(Arc::new(inner), limits)
     }
 
@@ -383,11 +395,16 @@ impl Device {
         self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
     }
 
-    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+    /// Returns the lock of a thread that creates pipelines, where threads have to do that in turns.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
         // GL has a single context, which threads use in turns. wgpu panics if a thread waits for some seconds; this
         // lock has no timeout.
         let is_gl = self.0.adapter.backend == Backend::Gl;
-        let _turn = is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+        let _turn = self.turn();
         let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: None,
             source: wgpu::ShaderSource::Wgsl(source.into()),

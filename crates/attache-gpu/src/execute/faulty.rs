@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
+use crate::bind::{BoundTensor, InputBinding, OutputBinding};
 use crate::device::{Device, FaultPoint, Planted};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
@@ -114,6 +115,18 @@ impl Recording for Failing {
 
     fn keep_on_device(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
         self.inner.keep_on_device(outputs)
+    }
+
+    fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.inner.bind_input(input, bound)
+    }
+
+    fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.inner.bind_output(output, bound)
+    }
+
+    fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
+        self.inner.encode(encoder)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

@@ -15,6 +15,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
 use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
@@ -148,6 +149,37 @@ pub trait Recording: Send {
     /// Fails if the device fails or is lost.
     fn keep_on_device(&mut self, _outputs: &[usize]) -> Result<(), GpuError> {
         Ok(())
+    }
+
+    /// Makes all further runs read an input from memory of the caller's, or with `None` from the recording's own. If it
+    /// fails, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the memory does not fit the input or is of another device, if the recording cannot bind memory, or if
+    /// the device fails or is lost.
+    fn bind_input(&mut self, _input: usize, _bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        Err(no_binding())
+    }
+
+    /// Makes all further runs write an output to memory of the caller's, or with `None` to the recording's own. An
+    /// output that is bound is not copied to the host. If it fails, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recording::bind_input`].
+    fn bind_output(&mut self, _output: usize, _bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        Err(no_binding())
+    }
+
+    /// Adds the commands of a run of slot 0 to an encoder of the caller's, who submits them. The host does not see the
+    /// outputs of the run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recording::bind_input`].
+    fn encode(&mut self, _encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
+        Err(no_binding())
     }
 
     /// Waits for the last run and returns the time of each of its dispatches. There must have been a run.
@@ -295,6 +327,12 @@ fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
         block.resize(ranges[ranges.len() - 1].0 + bytes, 0);
     }
     (block, ranges)
+}
+
+/// Returns the error for a recording that runs on a device of its own.
+fn no_binding() -> GpuError {
+    let remedy = "make the delegate with GpuDelegate::with_device";
+    usage(format!("memory is bound, and commands are added to an encoder, on a device of the caller's; {remedy}"))
 }
 
 /// Returns the error for a device or a recording without timestamps.

@@ -9,6 +9,7 @@ use attache_base::copy;
 use attache_gpu_ir::Program;
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
+use crate::bind::{BoundTensor, InputBinding, OutputBinding};
 use crate::device::{Device, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{DispatchCost, Plan, PlanReport};
@@ -395,6 +396,40 @@ impl Session {
     /// Fails if the device fails or is lost.
     pub fn keep_on_device(&mut self, outputs: &[usize]) -> Result<(), GpuError> {
         self.recording.keep_on_device(outputs)
+    }
+
+    /// Makes all further runs read an input from memory of the caller's, or with `None` from the session's own, which
+    /// is written before. Runs of all slots read the same memory, in the order of their submission.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such input, if the memory does not fit it, lacks a usage or is of another device, if the
+    /// session runs on a device that this crate opened, or if the device fails or is lost. The binding is then as before.
+    pub fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.input_size(input)?;
+        self.recording.bind_input(input, bound)
+    }
+
+    /// Makes all further runs write an output to memory of the caller's, or with `None` to the session's own. The host
+    /// cannot read an output that is bound.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::bind_input`].
+    pub fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.output_size(output)?;
+        self.recording.bind_output(output, bound)
+    }
+
+    /// Adds the commands of a run on the inputs of slot 0 to an encoder of the caller's, who submits them. The host
+    /// cannot read the outputs of the run.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the session runs on a device that this crate opened, if the encoder is known to be of another device, or
+    /// if the device fails or is lost.
+    pub fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
+        self.recording.encode(encoder)
     }
 
     /// Waits for the last run and returns the time of each of its dispatches.

@@ -23,6 +23,8 @@ pub enum GpuErrorKind {
     DeviceLost,
     /// The device failed, or rejected a command or resource.
     Failed,
+    /// The caller named memory that cannot be used: too small, without a usage, or of another device.
+    Usage,
 }
 
 impl GpuError {

@@ -7,6 +7,7 @@
 
 mod cost;
 mod hazards;
+mod in_place;
 mod report;
 mod weights;
 

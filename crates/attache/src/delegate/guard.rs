@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use attache_graph::{TensorMut, TensorRef};
+use attache_graph::{Fact, TensorMut, TensorRef};
 
 use super::{
-    Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
-    PreparedPartition,
+    Completion, Delegate, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue,
+    KernelReport, PreparedPartition,
 };
 use crate::KernelProfile;
 
@@ -235,6 +235,40 @@ impl Kernel {
     /// Calls [`DelegateKernel::profile`]. A panic is returned as an error.
     pub(crate) fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         self.call_mut("profile", |inner| inner.profile())
+    }
+
+    /// Calls [`DelegateBindings::bind_input`]. A panic is returned as an error.
+    pub(crate) fn bind_input(
+        &mut self,
+        input: usize,
+        tensor: &Fact,
+        memory: Option<&dyn Any>,
+    ) -> Result<(), DelegateError> {
+        self.bindings("bind_input", |bindings| bindings.bind_input(input, tensor, memory))
+    }
+
+    /// Calls [`DelegateBindings::bind_output`]. A panic is returned as an error.
+    pub(crate) fn bind_output(
+        &mut self,
+        output: usize,
+        tensor: &Fact,
+        memory: Option<&dyn Any>,
+    ) -> Result<(), DelegateError> {
+        self.bindings("bind_output", |bindings| bindings.bind_output(output, tensor, memory))
+    }
+
+    /// Calls [`DelegateBindings::encode`]. A panic is returned as an error.
+    pub(crate) fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
+        self.bindings("encode", |bindings| bindings.encode(commands))
+    }
+
+    fn bindings<T>(
+        &mut self,
+        what: &str,
+        call: impl FnOnce(&mut dyn DelegateBindings) -> Result<T, DelegateError>,
+    ) -> Result<T, DelegateError> {
+        let none = || DelegateError::new("it binds no memory").with_kind(DelegateErrorKind::Usage);
+        self.call_mut(what, |inner| call(inner.bindings().ok_or_else(none)?))
     }
 
     /// Calls [`DelegateQueue::write`]. A panic is returned as an error.

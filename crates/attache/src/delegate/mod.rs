@@ -5,6 +5,7 @@
 //! receives each accepted partition and prepares a kernel that runs it. A delegate that fails to prepare a
 //! partition runs nothing; its nodes run elsewhere.
 
+mod bindings;
 pub(crate) mod guard;
 
 use std::any::Any;
@@ -17,6 +18,7 @@ use attache_base::copy;
 use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
 use attache_model::{Model, Operator, schema};
 
+pub use self::bindings::{Commands, DelegateBindings, InputMemory, OutputMemory};
 use self::guard::discard;
 use crate::KernelProfile;
 
@@ -307,6 +309,11 @@ pub trait DelegateKernel: Send {
         None
     }
 
+    /// Returns what binds inputs and outputs of the kernel to memory of the caller's; `None` if the kernel cannot do that.
+    fn bindings(&mut self) -> Option<&mut dyn DelegateBindings> {
+        None
+    }
+
     /// Shares an output in device memory with another kernel of the same delegate that reads it later in the
     /// same run. Returns a handle for [`DelegateKernel::take_input`], whose type only the delegate needs to
     /// know, or `None` if the output has to be copied through the host.
@@ -474,6 +481,8 @@ pub enum DelegateErrorKind {
     DeviceLost,
     /// The delegate panicked, which is a bug in the delegate. A kernel that panicked in a run is not used again.
     Panicked,
+    /// The caller asked for something that cannot be, such as memory that does not fit a tensor. Nothing changed.
+    Usage,
 }
 
 impl DelegateError {

@@ -15,17 +15,17 @@ use attache_graph::{NodeId, Quantized, TensorMut, TensorRef};
 use super::exchange;
 use super::program::Stitched;
 use crate::{
-    Completion, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile,
-    KernelReport, PreparedPartition,
+    Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
+    KernelProfile, KernelReport, PreparedPartition,
 };
 
 /// An input or output of the partition: its type on the host and its format on the device.
 #[derive(Clone)]
-struct Port {
+pub(super) struct Port {
     data_type: DataType,
-    scalar: Scalar,
-    storage: StorageFormat,
-    elements: usize,
+    pub(super) scalar: Scalar,
+    pub(super) storage: StorageFormat,
+    pub(super) elements: usize,
 }
 
 impl Port {
@@ -143,12 +143,12 @@ fn note(quantized: Quantized) -> String {
 }
 
 /// The kernel of one interpreter.
-struct GpuKernel {
-    session: Session,
+pub(super) struct GpuKernel {
+    pub(super) session: Session,
     nodes: Vec<NodeId>,
     profiled: bool,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
     /// For each input, whether another kernel provides it on the device.
     taken: Vec<bool>,
     /// For each output, whether only other kernels read it, on the device.
@@ -330,6 +330,10 @@ impl DelegateKernel for GpuKernel {
     }
 
     fn queue_mut(&mut self) -> Option<&mut dyn DelegateQueue> {
+        Some(self)
+    }
+
+    fn bindings(&mut self) -> Option<&mut dyn DelegateBindings> {
         Some(self)
     }
 

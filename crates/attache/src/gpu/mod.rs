@@ -1,5 +1,6 @@
 //! The GPU delegate. It claims nodes by lowering them to primitives and runs partitions as programs of primitives.
 
+mod bindings;
 mod delegate;
 mod exchange;
 mod fault;
@@ -9,8 +10,9 @@ mod program;
 mod stages;
 
 pub use attache_gpu::{
-    Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, Precision, Submission,
-    VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
+    Adapter, Backend, BufferBinding, ChannelOrder, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind,
+    Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters, variants,
+    wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;

@@ -70,6 +70,7 @@ impl Instance {
 
     /// Returns an input, for the caller to write.
     pub(super) fn input(&mut self, index: usize) -> Result<InputTensor<'_>, Error> {
+        self.check_not_bound(index)?;
         let bytes = self.executor.input_mut(index)?.ok_or_else(|| no_memory(index))?;
         Ok(InputTensor { info: &self.inputs[index], index, bytes })
     }
@@ -110,7 +111,16 @@ impl Instance {
         Ok(())
     }
 
+    /// Fails if an input is bound to memory on a device, which the host does not write.
+    fn check_not_bound(&self, input: usize) -> Result<(), Error> {
+        match self.executor.is_input_bound(input) {
+            true => Err(Error::usage(format!("input {input} is bound; write to its memory, or unbind it"))),
+            false => Ok(()),
+        }
+    }
+
     fn input_size(&self, input: usize) -> Result<usize, Error> {
+        self.check_not_bound(input)?;
         self.executor.input_size(input).ok_or_else(|| no_memory(input))
     }
 
@@ -122,7 +132,7 @@ impl Instance {
 
     pub(super) fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
         let tensor = self.executor.output(output)?;
-        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_value(&format!("output {output}")))
+        tensor.map(|(_, bytes)| bytes).ok_or_else(|| self.no_output(output))
     }
 
     pub(super) fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
@@ -143,11 +153,21 @@ impl Instance {
         if size != bytes.len() {
             return Err(Error::usage(format!("output {output} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
-        if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_value(&format!("output {output}"))) }
+        if self.executor.read(output, bytes)? { Ok(()) } else { Err(self.no_output(output)) }
     }
 
     fn output_size(&self, output: usize) -> Result<usize, Error> {
-        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_value(&format!("output {output}")))
+        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| self.no_output(output))
+    }
+
+    /// Returns the error for an output without a value on the host.
+    fn no_output(&self, output: usize) -> Error {
+        match self.executor.is_output_bound(output) {
+            true => {
+                Error::usage(format!("output {output} is bound; read the memory that it is bound to, or unbind it"))
+            }
+            false => no_value(&format!("output {output}")),
+        }
     }
 
     /// Sets the shapes in the descriptions of the outputs to those of the last run.

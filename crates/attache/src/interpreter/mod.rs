@@ -1,6 +1,7 @@
 //! Interpreters and compiled models: [`CompiledModel`] is what all interpreters of a model have in common, and an
 //! [`Interpreter`] sets the inputs of a subgraph, runs it and reads its outputs.
 
+mod bindings;
 mod builder;
 mod compiled;
 mod instance;

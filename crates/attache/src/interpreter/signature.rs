@@ -52,8 +52,8 @@ fn position(
 /// All signatures of an interpreter share its resource variables.
 #[derive(Debug)]
 pub struct SignatureRunner<'a> {
-    interpreter: &'a mut Interpreter,
-    subgraph: usize,
+    pub(super) interpreter: &'a mut Interpreter,
+    pub(super) subgraph: usize,
     /// Name of each input in the signature, and its index in [`Interpreter::inputs`].
     inputs: Vec<(String, usize)>,
     /// Name of each output in the signature, and its index in [`Interpreter::outputs`].
@@ -104,11 +104,11 @@ impl SignatureRunner<'_> {
         self.interpreter.instance_of_mut(self.subgraph)
     }
 
-    fn find_input(&self, input: &impl TensorKey) -> Result<usize, Error> {
+    pub(super) fn find_input(&self, input: &impl TensorKey) -> Result<usize, Error> {
         find("input", &self.inputs, input)
     }
 
-    fn find_output(&self, output: &impl TensorKey) -> Result<usize, Error> {
+    pub(super) fn find_output(&self, output: &impl TensorKey) -> Result<usize, Error> {
         find("output", &self.outputs, output)
     }
 

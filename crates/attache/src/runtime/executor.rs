@@ -4,6 +4,8 @@
 //! written. Shapes that are known only at run time are inferred in each run from the actual inputs, and these
 //! tensors get buffers outside the arena.
 
+mod bindings;
+
 use std::sync::Arc;
 
 use attache_base::{Parallel, Serial, Shape, Stopwatch, copy};

@@ -257,7 +257,7 @@ fn check_delegated(subgraph: usize, placement: &Placement) -> Result<(), Error> 
 fn fault(assignment: &Assignment) -> Option<Error> {
     let is_devices = |failure: &&DelegateError| match failure.kind {
         DelegateErrorKind::OutOfMemory | DelegateErrorKind::DeviceLost => true,
-        DelegateErrorKind::Failed | DelegateErrorKind::Panicked => false,
+        DelegateErrorKind::Failed | DelegateErrorKind::Panicked | DelegateErrorKind::Usage => false,
     };
     let mut failures = assignment
         .names

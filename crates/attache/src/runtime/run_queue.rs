@@ -35,6 +35,8 @@ struct Input {
     arena_version: u64,
     /// Whether writes that go to a slot go to the arena as well.
     writes_arena: bool,
+    /// Whether runs read the input from memory that it is bound to, and not from slots.
+    is_bound: bool,
 }
 
 impl Input {
@@ -63,6 +65,8 @@ pub(crate) struct RunQueue {
     outputs: Vec<Option<usize>>,
     /// The state of each of the partition's inputs, in the partition's order.
     partition_inputs: Vec<Input>,
+    /// For each of the partition's outputs, the output of the graph that was bound to memory; `None` if it is not bound.
+    bound_outputs: Vec<Option<usize>>,
     slots: Vec<Slot>,
     /// Index of the slot of the run that was started last.
     last: usize,
@@ -89,11 +93,44 @@ impl RunQueue {
         Some(Self {
             inputs: indices(&graph.inputs, &partition.inputs),
             outputs: indices(&graph.outputs, &partition.outputs),
-            partition_inputs: vec![Input { version: 1, arena_version: 1, writes_arena }; count],
+            partition_inputs: vec![Input { version: 1, arena_version: 1, writes_arena, is_bound: false }; count],
+            bound_outputs: vec![None; partition.outputs.len()],
             slots: vec![Slot { inputs: vec![0; count], run: None }; slots],
             last: 0,
             waited: None,
         })
+    }
+
+    /// Returns the index of an input of the graph among the partition's inputs; `None` if the partition does not read it.
+    pub(crate) fn partition_input(&self, input: usize) -> Option<usize> {
+        *self.inputs.get(input)?
+    }
+
+    /// Returns the index of an output of the graph among the partition's outputs; `None` if it is a constant.
+    pub(crate) fn partition_output(&self, output: usize) -> Option<usize> {
+        *self.outputs.get(output)?
+    }
+
+    /// Whether an input of the graph is bound to memory.
+    pub(crate) fn is_input_bound(&self, input: usize) -> bool {
+        self.partition_input(input).is_some_and(|index| self.partition_inputs[index].is_bound)
+    }
+
+    /// Records whether one of the partition's inputs is bound. The arena has the value that it has otherwise.
+    pub(crate) fn set_input_bound(&mut self, index: usize, is_bound: bool) {
+        self.partition_inputs[index].is_bound = is_bound;
+        // Runs may have overwritten the input in their slots.
+        self.slots.iter_mut().for_each(|slot| slot.inputs[index] = 0);
+    }
+
+    /// Returns the output of the graph as which one of the partition's outputs was bound; `None` if it is not bound.
+    pub(crate) fn bound_output(&self, index: usize) -> Option<usize> {
+        self.bound_outputs[index]
+    }
+
+    /// Records as which output of the graph one of the partition's outputs is bound.
+    pub(crate) fn set_bound_output(&mut self, index: usize, output: Option<usize>) {
+        self.bound_outputs[index] = output;
     }
 
     /// Returns the number of slots: of runs that can be in progress at the same time.
@@ -207,7 +244,8 @@ impl RunQueue {
     ) -> Result<(), Error> {
         for index in 0..self.partition_inputs.len() {
             let version = self.partition_inputs[index].version;
-            if self.slots[slot].inputs[index] == version || !wanted(&self.partition_inputs[index]) {
+            let input = &self.partition_inputs[index];
+            if input.is_bound || self.slots[slot].inputs[index] == version || !wanted(input) {
                 continue;
             }
             let id = partition.inputs[index];

@@ -1,34 +1,34 @@
 //! The interface through wgpu, which works on every device: each run encodes its commands again and submits
 //! them once. Buffers and bind groups are created once, when the plan is recorded.
 
+mod bound;
 mod clock;
+mod memory;
+mod rebind;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use attache_base::{Stopwatch, copy};
 
+use self::bound::Bindings;
 use self::clock::Clock;
+use self::memory::Memory;
+use self::rebind::{Stale, Transfers};
 use super::{
     Ended, Fence, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
 };
+use crate::bind::{BoundTensor, InputBinding, OutputBinding, Slice, Transfer, usage};
 use crate::device::constants::{DeviceConstant, together};
 use crate::device::{Device, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
-use crate::plan::{BufferRange, Plan, PlanBuffer, WeightSource, padded};
+use crate::plan::{Plan, WeightSource, padded};
 
 /// The interface that runs plans through wgpu, on every device.
 pub(super) struct Encoder(pub(super) Device);
-
-/// A range of a wgpu buffer, in bytes.
-#[derive(Clone, Debug)]
-struct Slice {
-    buffer: wgpu::Buffer,
-    offset: u64,
-    size: u64,
-}
 
 pub(super) struct Command {
     pipeline: Arc<wgpu::ComputePipeline>,
@@ -48,8 +48,11 @@ impl Command {
 
 /// The memory of the runs of one slot, and the state of the last run.
 struct Slot {
-    inputs: Vec<Slice>,
-    outputs: Vec<Slice>,
+    transfers: Transfers,
+    /// What is out of date because of what the caller has bound since the slot's last run.
+    stale: Stale,
+    /// For each output, whether the last run copied it to the staging buffer.
+    is_staged: Vec<bool>,
     staging: wgpu::Buffer,
     /// The bytes of the staging buffer. Updated by the wait for a run whose outputs are read.
     read: Vec<u8>,
@@ -69,6 +72,8 @@ enum State {
 
 struct Encoded {
     device: Device,
+    memory: Memory,
+    bindings: Bindings,
     slots: Vec<Slot>,
     commands: Vec<Command>,
     /// The offset in bytes of each output in the staging buffers.
@@ -113,10 +118,10 @@ struct EncoderPlan {
     params: Vec<Slice>,
 }
 
-impl LoadedPlan for EncoderPlan {
+impl LoadedPlan for Arc<EncoderPlan> {
     fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError> {
         self.device.check()?;
-        Ok(Box::new(self.device.scoped(|| Builder { loaded: self, runs }.build())??))
+        Ok(Box::new(self.device.scoped(|| Encoded::new(self, runs))??))
     }
 }
 
@@ -143,7 +148,7 @@ impl EncoderPlan {
         let upload_ms = start.milliseconds();
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
         let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, weights, params };
-        Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
+        Ok((Box::new(Arc::new(loaded)), LoadCost { compile_ms, upload_ms, weights_bytes }))
     }
 }
 
@@ -187,82 +192,62 @@ fn buffer(device: &Device, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu:
     Ok(device.wgpu().create_buffer(&descriptor))
 }
 
-struct Builder<'a> {
-    loaded: &'a EncoderPlan,
-    runs: Runs,
-}
-
-impl Builder<'_> {
-    fn build(&self) -> Result<Encoded, GpuError> {
+impl Encoded {
+    fn new(loaded: &Arc<EncoderPlan>, runs: Runs) -> Result<Self, GpuError> {
         use wgpu::BufferUsages as Usages;
-        let EncoderPlan { device, plan, pipelines, weights, params } = self.loaded;
-        let banks: Vec<wgpu::Buffer> = (plan.banks.iter())
-            .map(|bytes| buffer(device, *bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
-            .collect::<Result<_, _>>()?;
-        let slots = self.runs.slots;
-        let inputs: Vec<Vec<Slice>> = (0..slots).map(|_| self.inputs()).collect::<Result<_, _>>()?;
-        let place = |slot: usize, range: &BufferRange| match range.buffer {
-            PlanBuffer::Input(index) => inputs[slot][index].clone(),
-            PlanBuffer::Bank(bank) => {
-                Slice { buffer: banks[bank].clone(), offset: range.offset as u64, size: padded(range.size) as u64 }
-            }
-            PlanBuffer::Weights => Slice::of(&weights[plan.weight_at(range.offset)], padded(range.size)),
-        };
+        let EncoderPlan { device, plan, pipelines, .. } = &**loaded;
+        let memory = Memory::new(loaded, runs.slots)?;
         let mut commands = Vec::with_capacity(plan.dispatches.len());
-        for ((dispatch, pipeline), params) in plan.dispatches.iter().zip(pipelines).zip(params) {
-            let bindings = (0..slots).map(|slot| {
-                let slices = dispatch.bindings.iter().map(|bound| place(slot, &bound.range));
-                let params = Some((0, params.clone())).filter(|_| !dispatch.params.is_empty());
-                self.bind(pipeline, &params.into_iter().chain((1..).zip(slices)).collect::<Vec<_>>())
-            });
-            let (bindings, pipeline) = (bindings.collect(), pipeline.clone());
-            commands.push(Command { pipeline, bindings, groups: dispatch.groups });
+        for (index, (dispatch, pipeline)) in plan.dispatches.iter().zip(pipelines).enumerate() {
+            let bindings = (0..runs.slots).map(|slot| memory.bind(slot, index)).collect();
+            commands.push(Command { pipeline: pipeline.clone(), bindings, groups: dispatch.groups });
         }
-        let outputs = |slot: usize| plan.outputs.iter().map(|range| place(slot, range)).collect::<Vec<_>>();
         let mut staged = Vec::new();
         let mut size = 0;
-        for output in outputs(0) {
+        for output in 0..plan.outputs.len() {
             staged.push(size);
-            size += output.size.next_multiple_of(8);
+            size += memory.output(0, output).size.next_multiple_of(8);
         }
-        let mut all = Vec::with_capacity(slots);
-        for (slot, inputs) in inputs.iter().enumerate() {
+        let slot = |_| {
             let staging = buffer(device, size.max(8), Usages::MAP_READ | Usages::COPY_DST)?;
+            let transfers = Transfers::new(plan.inputs.len(), plan.outputs.len());
             let read = vec![0; size as usize];
-            all.push(Slot { inputs: inputs.clone(), outputs: outputs(slot), staging, read, state: State::None });
-        }
-        let clock = if self.runs.timed { Some(Clock::new(device, commands.len())?) } else { None };
-        Ok(Encoded { device: device.clone(), slots: all, commands, staged, clock, pending: VecDeque::new() })
-    }
-
-    /// Allocates a buffer for each input of a slot.
-    fn inputs(&self) -> Result<Vec<Slice>, GpuError> {
-        use wgpu::BufferUsages as Usages;
-        let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
-        let input = |bytes: &usize| {
-            let size = padded(*bytes) as u64;
-            Ok(Slice { buffer: buffer(&self.loaded.device, size, usage)?, offset: 0, size })
+            let is_staged = vec![false; plan.outputs.len()];
+            Ok(Slot { transfers, stale: Stale::default(), is_staged, staging, read, state: State::None })
         };
-        self.loaded.plan.inputs.iter().map(input).collect()
+        let slots = (0..runs.slots).map(slot).collect::<Result<_, GpuError>>()?;
+        let clock = if runs.timed { Some(Clock::new(device, commands.len())?) } else { None };
+        let (device, bindings) = (device.clone(), Bindings::new(plan.inputs.len(), plan.outputs.len()));
+        Ok(Self { device, memory, bindings, slots, commands, staged, clock, pending: VecDeque::new() })
     }
 
-    /// Creates a bind group of buffer ranges, each paired with its binding number.
-    fn bind(&self, pipeline: &wgpu::ComputePipeline, slices: &[(u32, Slice)]) -> wgpu::BindGroup {
-        let entries: Vec<wgpu::BindGroupEntry<'_>> = (slices.iter())
-            .map(|(binding, slice)| wgpu::BindGroupEntry {
-                binding: *binding,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: &slice.buffer,
-                    offset: slice.offset,
-                    size: wgpu::BufferSize::new(slice.size),
-                }),
-            })
-            .collect();
-        self.loaded.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
-            label: None,
-            layout: &pipeline.get_bind_group_layout(0),
-            entries: &entries,
-        })
+    /// Adds a run of a slot to an encoder, with timestamps around each dispatch if there is a clock.
+    fn record(&self, encoder: &mut wgpu::CommandEncoder, slot: usize, clock: Option<&Clock>) {
+        let Transfers { before, after } = &self.slots[slot].transfers;
+        let (before, after) = (before.iter().flatten(), after.iter().flatten());
+        before.clone().for_each(|transfer| transfer.encode(encoder));
+        match clock {
+            Some(clock) => {
+                Self::dispatch(encoder, before);
+                clock.encode(encoder, &self.commands, slot);
+                Self::dispatch(encoder, after.clone());
+            }
+            None => {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                before.for_each(|transfer| transfer.dispatch(&mut pass));
+                self.commands.iter().for_each(|command| command.encode(&mut pass, slot));
+                after.clone().for_each(|transfer| transfer.dispatch(&mut pass));
+            }
+        }
+        after.for_each(|transfer| transfer.encode(encoder));
+    }
+
+    /// Adds transfers by dispatches, in a pass of their own.
+    fn dispatch<'a>(encoder: &mut wgpu::CommandEncoder, mut transfers: impl Iterator<Item = &'a Transfer>) {
+        if let Some(first) = transfers.next() {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            std::iter::once(first).chain(transfers).for_each(|transfer| transfer.dispatch(&mut pass));
+        }
     }
 }
 
@@ -310,7 +295,7 @@ fn poll(device: &Device, until: wgpu::PollType) -> Result<(), GpuError> {
 
 impl Recording for Encoded {
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        let slice = &self.slots[slot].inputs[input];
+        let slice = &self.memory.inputs[slot][input];
         let whole = bytes.len() / 4 * 4;
         self.device.queue().write_buffer(&slice.buffer, 0, &bytes[..whole]);
         if whole < bytes.len() {
@@ -335,24 +320,24 @@ impl Recording for Encoded {
         {
             poll(&self.device, end_of(Some(first)))?;
         }
+        self.refresh(slot)?;
         let descriptor = wgpu::CommandEncoderDescriptor { label: None };
         let mut encoder = self.device.wgpu().create_command_encoder(&descriptor);
-        match &self.clock {
-            Some(clock) => clock.encode(&mut encoder, &self.commands, slot),
-            None => {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                self.commands.iter().for_each(|command| command.encode(&mut pass, slot));
+        self.record(&mut encoder, slot, self.clock.as_ref());
+        for (output, at) in self.staged.iter().enumerate() {
+            let is_staged = is_read && !self.bindings.has_output(output);
+            self.slots[slot].is_staged[output] = is_staged;
+            if is_staged {
+                let from = self.memory.output(slot, output);
+                encoder.copy_buffer_to_buffer(&from.buffer, from.offset, &self.slots[slot].staging, *at, from.size);
             }
         }
-        let Slot { outputs, staging, state, .. } = &mut self.slots[slot];
-        for (output, at) in outputs.iter().zip(&self.staged).filter(|_| is_read) {
-            encoder.copy_buffer_to_buffer(&output.buffer, output.offset, staging, *at, output.size);
-        }
+        let is_read = self.slots[slot].is_staged.contains(&true);
         let commands = encoder.finish();
         let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
         let submission = self.device.queue().submit([commands]);
         drop(alone);
-        *state = State::Started(submission.clone(), is_read);
+        self.slots[slot].state = State::Started(submission.clone(), is_read);
         self.pending.push_back(submission);
         self.device.check()
     }
@@ -394,6 +379,7 @@ impl Recording for Encoded {
 
     fn output(&self, slot: usize, output: usize, _: usize) -> Result<Option<&[u8]>, GpuError> {
         let slot = self.slots.get(slot).filter(|slot| matches!(slot.state, State::Read));
+        let slot = slot.filter(|slot| slot.is_staged.get(output).is_some_and(|is_staged| *is_staged));
         let there = slot.zip(self.staged.get(output)).and_then(|(slot, start)| slot.read.get(*start as usize..));
         Ok(there)
     }
@@ -403,5 +389,25 @@ impl Recording for Encoded {
         let spans = self.clock.as_ref().ok_or_else(no_timestamps)?.read(&self.device, until)?;
         self.pending.clear();
         Ok(Times { spans, barriers: None })
+    }
+
+    fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.device.check()?;
+        let bindings = self.bindings.with_input(&self.device, input, bound)?;
+        self.rebind(bindings, Stale::input(input))
+    }
+
+    fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.device.check()?;
+        let bindings = self.bindings.with_output(&self.device, output, bound)?;
+        self.rebind(bindings, Stale::output(output))
+    }
+
+    fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
+        self.device.check()?;
+        self.refresh(0)?;
+        // wgpu panics where it does not know what an encoder of another instance is asked to do.
+        let recorded = catch_unwind(AssertUnwindSafe(|| self.record(encoder, 0, None)));
+        recorded.map_err(|_| usage("the command encoder is of another device than the delegate's"))
     }
 }

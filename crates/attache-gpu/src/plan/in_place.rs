@@ -1,0 +1,94 @@
+//! Which dispatches of a plan use an output, so that they can use another buffer in place of its range of a bank.
+
+use super::{BoundRange, BufferRange, Plan, PlanBuffer};
+
+impl Plan {
+    /// Returns the dispatch from which on an output's range of a bank has only values of the output: this dispatch and
+    /// all later ones that use bytes of the range use exactly the range. `None` if the output is an input or a constant,
+    /// if another output has the range as well, or if dispatches use the range in other ways.
+    ///
+    /// An output is in its range until the end of the run. Seen from there, dispatches first read it and then write it.
+    pub(crate) fn first_use(&self, output: usize) -> Option<usize> {
+        let range = &self.outputs[output];
+        let is_shared = |(index, other): (usize, &BufferRange)| index != output && other.overlaps(range);
+        if !matches!(range.buffer, PlanBuffer::Bank(_)) || self.outputs.iter().enumerate().any(is_shared) {
+            return None;
+        }
+        let mut first = None;
+        for (index, dispatch) in self.dispatches.iter().enumerate().rev() {
+            let used: Vec<&BoundRange> = dispatch.bindings.iter().filter(|bound| bound.range.overlaps(range)).collect();
+            let is_exact = used.iter().all(|bound| bound.range == *range);
+            match (used.as_slice(), first) {
+                ([], _) => {}
+                (_, None) if !is_exact => return None,
+                (used, None) if used.iter().all(|bound| !bound.writes) => {}
+                ([bound], _) if bound.writes && is_exact => first = Some(index),
+                (_, None) => return None,
+                // The range has had another value before.
+                (_, Some(_)) => break,
+            }
+        }
+        first
+    }
+
+    /// Returns the dispatches, from `first` on, that bind bytes of a range.
+    pub(crate) fn uses(&self, range: &BufferRange, first: usize) -> Vec<usize> {
+        let uses = |index: &usize| self.dispatches[*index].bindings.iter().any(|bound| bound.range.overlaps(range));
+        (first..self.dispatches.len()).filter(uses).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Dispatch;
+    use super::*;
+
+    const OUTPUT: (usize, usize) = (16, 8);
+
+    /// Returns a plan of one bank with one output. Each dispatch has the offsets, sizes and kinds of its bindings.
+    fn plan(dispatches: &[&[((usize, usize), bool)]]) -> Plan {
+        let range = |(offset, size)| BufferRange { buffer: PlanBuffer::Bank(0), offset, size };
+        let dispatch = |bindings: &&[((usize, usize), bool)]| Dispatch {
+            shader: 0,
+            groups: [1; 3],
+            params: Vec::new(),
+            bindings: bindings.iter().map(|(at, writes)| BoundRange { range: range(*at), writes: *writes }).collect(),
+            needs_barrier: false,
+        };
+        let dispatches = dispatches.iter().map(dispatch).collect();
+        Plan { dispatches, outputs: vec![range(OUTPUT)], banks: vec![64], ..Plan::default() }
+    }
+
+    #[test]
+    fn an_output_begins_where_it_is_written_first() {
+        let (read, written, other) = ((OUTPUT, false), (OUTPUT, true), ((0, 8), true));
+        let cases: [(&[&[_]], _); 7] = [
+            (&[&[other], &[written]], Some(1)),
+            // Another dispatch reads the output, and one writes a part of it.
+            (&[&[written], &[written], &[read, other]], Some(0)),
+            // The range had another value before.
+            (&[&[written], &[read, other], &[written]], Some(2)),
+            (&[&[((16, 4), true)], &[other], &[written], &[read]], Some(2)),
+            // Dispatches write a part of the range, or read what they write.
+            (&[&[written], &[((16, 4), true)]], None),
+            (&[&[written, read]], None),
+            (&[&[other]], None),
+        ];
+        for (dispatches, first) in cases {
+            assert_eq!(plan(dispatches).first_use(0), first, "{dispatches:?}");
+        }
+    }
+
+    #[test]
+    fn outputs_elsewhere_are_not_written_in_place() {
+        let written = (OUTPUT, true);
+        let mut twice = plan(&[&[written]]);
+        twice.outputs.push(twice.outputs[0].clone());
+        assert_eq!(twice.first_use(0), None);
+        let mut input = plan(&[&[written]]);
+        input.outputs[0].buffer = PlanBuffer::Input(0);
+        assert_eq!(input.first_use(0), None);
+        assert_eq!(plan(&[&[written], &[(OUTPUT, false), ((0, 4), true)]]).uses(&input.outputs[0], 0), [0; 0]);
+        assert_eq!(plan(&[&[written], &[(OUTPUT, false)], &[]]).uses(&twice.outputs[0], 1), [1]);
+    }
+}

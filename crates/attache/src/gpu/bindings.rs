@@ -1,0 +1,78 @@
+//! Inputs and outputs in memory of a caller's own wgpu device, and commands in its encoders.
+
+use std::any::Any;
+
+use attache_gpu::{
+    BoundTensor, BufferBinding, GpuError, GpuErrorKind, InputBinding, OutputBinding, TextureSource, TextureTarget, wgpu,
+};
+use attache_graph::Fact;
+
+use super::kernel::{GpuKernel, Port, failure};
+use crate::{Commands, DelegateBindings, DelegateError, DelegateErrorKind, InputMemory, OutputMemory};
+
+impl InputMemory for BufferBinding {}
+impl OutputMemory for BufferBinding {}
+impl InputMemory for TextureSource {}
+impl OutputMemory for TextureTarget {}
+impl Commands for wgpu::CommandEncoder {}
+
+impl DelegateBindings for GpuKernel {
+    fn bind_input(&mut self, input: usize, tensor: &Fact, memory: Option<&dyn Any>) -> Result<(), DelegateError> {
+        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref()) {
+            (Some(buffer), _) => Ok(InputBinding::Buffer(BufferBinding::clone(buffer))),
+            (_, Some(texture)) => Ok(InputBinding::Texture(TextureSource::clone(texture))),
+            (None, None) => Err(unknown("memory")),
+        };
+        let binding = memory.map(binding).transpose()?;
+        match self.inputs.get(input).filter(|port| port.elements > 0) {
+            Some(port) => {
+                let bound = binding.map(|binding| (binding, bound(port, tensor)));
+                self.session.bind_input(input, bound).map_err(|error| refused(&error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn bind_output(&mut self, output: usize, tensor: &Fact, memory: Option<&dyn Any>) -> Result<(), DelegateError> {
+        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref()) {
+            (Some(buffer), _) => Ok(OutputBinding::Buffer(BufferBinding::clone(buffer))),
+            (_, Some(texture)) => Ok(OutputBinding::Texture(TextureTarget::clone(texture))),
+            (None, None) => Err(unknown("memory")),
+        };
+        let binding = memory.map(binding).transpose()?;
+        match self.outputs.get(output).filter(|port| port.elements > 0) {
+            Some(port) => {
+                let bound = binding.map(|binding| (binding, bound(port, tensor)));
+                self.session.bind_output(output, bound).map_err(|error| refused(&error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
+        let encoder = commands.downcast_mut::<wgpu::CommandEncoder>().ok_or_else(|| unknown("commands"))?;
+        self.session.encode(encoder).map_err(|error| refused(&error))
+    }
+}
+
+/// Returns an input or output of a partition as the engine binds it.
+fn bound(port: &Port, tensor: &Fact) -> BoundTensor {
+    BoundTensor {
+        data_type: tensor.data_type,
+        shape: tensor.shape.clone().unwrap_or_else(|| [port.elements].into()),
+        quantization: tensor.quantization.clone(),
+        scalar: port.scalar,
+        storage: port.storage,
+    }
+}
+
+fn unknown(what: &str) -> DelegateError {
+    DelegateError::new(format!("the {what} is of no type that it knows")).with_kind(DelegateErrorKind::Usage)
+}
+
+fn refused(error: &GpuError) -> DelegateError {
+    match error.kind() {
+        GpuErrorKind::Usage => DelegateError::new(error.to_string()).with_kind(DelegateErrorKind::Usage),
+        _ => failure("Bind", error),
+    }
+}
