@@ -16,6 +16,8 @@ mod variants;
 mod wgsl;
 
 pub use bind::{BoundTensor, BufferBinding, ChannelOrder, InputBinding, OutputBinding, TextureSource, TextureTarget};
+#[doc(hidden)]
+pub use device::validated_adapter;
 pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
 pub use execute::{
     DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,

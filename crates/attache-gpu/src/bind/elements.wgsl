@@ -21,7 +21,7 @@ fn stored(integer: i32) -> u32 {
     return select(bitcast<u32>(integer), bitcast<u32>(f32(integer)), parameters.is_float == 1u);
 }
 
-// Returns the bits `bits` wide that element `index` has in the source, in the highest bits of a word.
+// Returns a word whose highest `bits` bits are element `index` of the source.
 fn highest(index: u32, bits: u32) -> u32 {
     let each = 32u / bits;
     return source.words[index / each] << (32u - bits - index % each * bits);
@@ -60,7 +60,7 @@ fn taken(index: u32) -> u32 {
             return stored(i32(highest(index, 8u) >> 24u));
         }
         default: {
-            return stored(select(0, 1, highest(index, 8u) != 0u));
+            return stored(select(0, 1, highest(index, 8u) >> 24u != 0u));
         }
     }
 }

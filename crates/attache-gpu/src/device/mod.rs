@@ -435,6 +435,13 @@ pub fn adapters() -> Vec<Adapter> {
     enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
 }
 
+/// Returns the first Vulkan adapter, whose devices have the validation layer. For tests of devices that callers open.
+#[doc(hidden)]
+#[must_use]
+pub fn validated_adapter() -> Option<wgpu::Adapter> {
+    enumerate(wgpu::Backends::VULKAN, true).into_iter().next()
+}
+
 /// Returns what to do to have one of these graphics APIs; `None` if this build has one.
 fn missing(backends: wgpu::Backends) -> Option<&'static str> {
     const REMEDY: &str = "this build has no such graphics API; on a platform that has it, build with the features \

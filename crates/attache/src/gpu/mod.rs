@@ -9,6 +9,8 @@ mod options;
 mod program;
 mod stages;
 
+#[doc(hidden)]
+pub use attache_gpu::validated_adapter;
 pub use attache_gpu::{
     Adapter, Backend, BufferBinding, ChannelOrder, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind,
     Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters, variants,

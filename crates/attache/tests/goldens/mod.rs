@@ -72,6 +72,12 @@ impl Case {
         &self.model
     }
 
+    /// Returns the bytes of an input.
+    #[allow(dead_code)] // Not used by every test binary.
+    pub(crate) fn input(&self, index: usize) -> &[u8] {
+        &self.inputs[index].bytes
+    }
+
     /// Builds an interpreter with the input shapes of the case, after `configure` has set further options.
     pub(crate) fn interpreter(
         &self,

@@ -13,6 +13,7 @@ mod shaders;
 mod validation;
 
 mod async_runs;
+mod bound;
 mod compiled;
 mod device;
 mod extreme_integers;

@@ -76,6 +76,11 @@ impl Bindings {
         Ok(other)
     }
 
+    /// Whether nothing is bound.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.iter().all(Option::is_none) && self.outputs.iter().all(Option::is_none)
+    }
+
     /// Whether an output is bound.
     pub(super) fn has_output(&self, output: usize) -> bool {
         self.outputs[output].is_some()

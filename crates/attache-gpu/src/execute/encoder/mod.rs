@@ -333,9 +333,10 @@ impl Recording for Encoded {
             }
         }
         let is_read = self.slots[slot].is_staged.contains(&true);
-        let commands = encoder.finish();
         let alone = self.device.vulkan().map(|vulkan| vulkan.queue(0));
-        let submission = self.device.queue().submit([commands]);
+        let submit = || self.device.queue().submit([encoder.finish()]);
+        // The caller may have destroyed what is bound.
+        let submission = if self.bindings.is_empty() { submit() } else { self.device.scoped(submit)? };
         drop(alone);
         self.slots[slot].state = State::Started(submission.clone(), is_read);
         self.pending.push_back(submission);
