@@ -3,6 +3,9 @@
 
 mod buffers;
 mod misuse;
+mod pictures;
+mod textures;
+mod unfit_textures;
 
 use std::sync::Arc;
 
