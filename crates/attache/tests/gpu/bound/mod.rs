@@ -59,10 +59,10 @@ impl Own {
         let size = (offset + bytes.len().max(4)).next_multiple_of(4);
         let mut all = vec![0xa5; size];
         all[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let usage = usage | wgpu::BufferUsages::COPY_DST;
-        let descriptor = wgpu::BufferDescriptor { label: None, size: size as u64, usage, mapped_at_creation: false };
+        let descriptor = wgpu::BufferDescriptor { label: None, size: size as u64, usage, mapped_at_creation: true };
         let buffer = self.device.create_buffer(&descriptor);
-        self.queue.write_buffer(&buffer, 0, &all);
+        buffer.get_mapped_range_mut(..).unwrap().copy_from_slice(&all);
+        buffer.unmap();
         buffer
     }
 

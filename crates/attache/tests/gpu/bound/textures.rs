@@ -187,7 +187,7 @@ fn batches_repeat_the_picture() {
     interpreter.invoke().unwrap();
     let made = interpreter.read::<f32>(0).unwrap();
     let far = |(made, value): (&f32, &f32)| (made * 127.5 + 127.5 - value).abs() > TOLERANCE;
-    assert!(made.len() == 135 && !made.iter().zip(values.iter().cycle()).any(|pair| far(pair)));
+    assert!(made.len() == 135 && !made.iter().zip(values.iter().cycle()).any(far));
     validation::assert_silent();
 }
 
