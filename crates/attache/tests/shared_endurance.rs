@@ -10,16 +10,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache::gpu::{Backend, BufferBinding, Submission, wgpu};
-use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model, Run, zoo};
+use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model, Run};
 
 fn times(variable: &str, otherwise: usize) -> usize {
     std::env::var(variable).map_or(otherwise, |value| value.parse().expect("a number of times"))
 }
 
-fn model() -> Model {
+fn shared(model: &str) -> PathBuf {
     let shared = std::env::var_os("ATTACHE_SHARED")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
-    let small = || shared.join("models/mlperf_tiny_kws_float.tflite");
+    shared.join("models").join(model)
+}
+
+fn model() -> Model {
+    let small = || shared("mlperf_tiny_kws_float.tflite");
     let path = std::env::var_os("ATTACHE_MODEL").map_or_else(small, PathBuf::from);
     Model::from_path(&path)
         .expect("ATTACHE_SHARED names the folder of the shared models, ATTACHE_MODEL a model if anything")
@@ -164,7 +168,7 @@ fn bound(model: &Model) {
     let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
     let options = GpuDelegateOptions::default();
     let delegate = GpuDelegate::with_device(device.clone(), queue.clone(), options).unwrap();
-    let models = [model.clone(), zoo::model("lstm_128").unwrap()];
+    let models = [model.clone(), Model::from_path(shared("mlperf_tiny_resnet8_float.tflite")).unwrap()];
     let mut interpreters = models.each_ref().map(|model| (interpreter(model, &delegate, 0), Vec::new()));
     let count = times("ATTACHE_INVOKES", 120);
     // Drivers and wgpu keep what they have used once.

@@ -6,7 +6,7 @@ use attache_graph::{Graph, TensorId};
 use attache_model::ModelLocation;
 
 use super::super::run_queue::RunQueue;
-use super::{Executor, Step};
+use super::{Executor, Step, variables};
 use crate::partition::assign::Delegated;
 use crate::{DelegateError, Error, ErrorKind};
 
@@ -114,10 +114,11 @@ impl Executor {
         match (left.is_empty(), &self.steps[..]) {
             (false, _) => Error::list(ErrorKind::NotDelegated, &heading, left),
             (true, [Step::Partition(partition)]) => {
-                let delegate = &partition.delegate;
-                let text =
-                    format!("{RULE} and binds memory; the graph has variables, or the delegate {delegate} cannot");
-                Error::new(ErrorKind::Unsupported, text)
+                let why = match variables(&self.prepared.graph).next() {
+                    Some(_) => "this one has variables, which are in host memory".to_owned(),
+                    None => format!("the delegate {} binds no memory", partition.delegate),
+                };
+                Error::new(ErrorKind::Unsupported, format!("{RULE}; {why}"))
             }
             (true, steps) => {
                 Error::new(ErrorKind::NotDelegated, format!("{RULE}; this one is in {} partitions", steps.len()))
