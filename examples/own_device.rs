@@ -6,10 +6,11 @@
 
 use attache::gpu::wgpu;
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter};
+use attache_examples::device::Gpu;
 use attache_examples::{Arguments, Result};
 
 fn main() -> Result {
-    let (device, queue) = pollster::block_on(open())?;
+    let Gpu { device, queue } = Gpu::open()?;
     let options = GpuDelegateOptions::default();
     let gpu = GpuDelegate::with_device(device.clone(), queue.clone(), options)?;
     eprintln!("on {}", gpu.adapter().name);
@@ -32,12 +33,4 @@ fn main() -> Result {
     device.poll(wgpu::PollType::wait_indefinitely())?;
     println!("own buffer: {:?}", &buffer.slice(..).get_mapped_range()?[..]);
     Ok(())
-}
-
-/// Opens a device with the limits of its adapter, since large models need large buffers.
-async fn open() -> Result<(wgpu::Device, wgpu::Queue)> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapter = instance.request_adapter(&wgpu::RequestAdapterOptions::default()).await?;
-    let descriptor = wgpu::DeviceDescriptor { required_limits: adapter.limits(), ..Default::default() };
-    Ok(adapter.request_device(&descriptor).await?)
 }

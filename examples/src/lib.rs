@@ -1,6 +1,8 @@
-//! What the examples have in common: their command line ([`Arguments`]), pictures and small models. The tests in the
+//! What the examples have in common: their command line ([`Arguments`]), pictures, devices and small models. The tests in the
 //! documentation of this crate are those of the README and of the guide.
 
+pub mod chained;
+pub mod device;
 pub mod models;
 pub mod picture;
 

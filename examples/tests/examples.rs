@@ -33,6 +33,8 @@ fn examples() -> Vec<Example> {
         example!("segment"),
         example!("classify"),
         Example { quick_model: Some("lstm_128"), ..example!("asynchronous") },
+        Example { only_gpu: true, ..example!("texture_to_texture") },
+        Example { only_gpu: true, ..example!("chain") },
         example!("custom_operator"),
         example!("delegate"),
         Example { only_gpu: true, ..example!("own_device") },
