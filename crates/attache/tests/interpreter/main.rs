@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bindings;
 mod cancellation;
 mod compiled;
 mod delegate_panics;

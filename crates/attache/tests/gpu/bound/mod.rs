@@ -35,7 +35,8 @@ impl Own {
     }
 
     fn of(adapter: &wgpu::Adapter) -> Self {
-        let (required_features, required_limits) = (adapter.features() & wgpu::Features::SHADER_F16, adapter.limits());
+        let (required_features, required_limits) =
+            (adapter.features() & (wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY), adapter.limits());
         let descriptor = wgpu::DeviceDescriptor { required_features, required_limits, ..Default::default() };
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).unwrap();
         Self { device, queue }

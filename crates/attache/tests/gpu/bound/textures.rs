@@ -2,7 +2,8 @@
 
 use attache::gpu::wgpu::{TextureFormat, TextureUsages};
 use attache::gpu::{ChannelOrder, TextureSource, TextureTarget};
-use attache::{DataType, Interpreter};
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 
 use super::Own;
 use super::pictures::{Picture, same, truncated};
@@ -309,6 +310,44 @@ fn classes_have_colours() {
             let far = own.picture(&texture).distance(&expected);
             assert!(far <= 0.2, "{name} {format:?} {usage:?} {across} {down}: {far}");
         }
+    }
+    validation::assert_silent();
+}
+
+/// A texture may be input and output, and the memory of a signature, with and without timestamps.
+#[test]
+fn a_texture_becomes_itself() {
+    let _alone = validation::alone();
+    let own = Own::open();
+    let mut builder = ModelBuilder::new("negative");
+    let graph = builder.subgraph("main");
+    let [x, y] =
+        ["x", "y"].map(|name| builder.tensor(graph, TensorBuilder::new(name, DataType::Float32, [1, 6, 7, 4])));
+    builder.operator(graph, OperatorBuilder::new(BuiltinOperator::NEG, [x], [y]));
+    builder.inputs(graph, &[x]).outputs(graph, &[y]).signature("invert", graph, &[("from", x)], &[("to", y)]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let plain = own.delegate(GpuDelegateOptions::default());
+    for delegate in [plain.profiled().unwrap(), plain] {
+        let mut interpreter = Interpreter::builder(&model).delegate(delegate).build().unwrap();
+        let mut picture = Picture::draw(7, 6, 3);
+        let texture = own.texture(
+            [7, 6],
+            TextureFormat::Rgba8Unorm,
+            TextureUsages::TEXTURE_BINDING | TextureUsages::STORAGE_BINDING,
+        );
+        own.upload(&texture, &picture);
+        let mut runner = interpreter.signature("invert").unwrap();
+        runner.bind_input("from", TextureSource::new(&texture)).unwrap();
+        runner.bind_output("to", TextureTarget::new(&texture)).unwrap();
+        let mut encoder = own.encoder();
+        runner.encode(&mut encoder).unwrap();
+        own.queue.submit([encoder.finish()]);
+        picture.pixels.as_flattened_mut().iter_mut().for_each(|value| *value = 255.0 - *value);
+        assert!(own.picture(&texture).distance(&picture) < 0.1);
+        runner.invoke().unwrap();
+        runner.invoke().unwrap();
+        assert!(own.picture(&texture).distance(&picture) < 0.1);
+        interpreter.profile().unwrap();
     }
     validation::assert_silent();
 }
