@@ -80,6 +80,8 @@ mod documents {
     mod shapes_and_state {}
     #[doc = include_str!("../../docs/guide/src/runs.md")]
     mod runs {}
+    #[doc = include_str!("../../docs/guide/src/zero_copy.md")]
+    mod zero_copy {}
     #[doc = include_str!("../../docs/guide/src/custom_operators.md")]
     mod custom_operators {}
     #[doc = include_str!("../../docs/guide/src/delegates.md")]
