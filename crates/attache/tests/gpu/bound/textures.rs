@@ -268,6 +268,24 @@ fn textures_become_textures() {
     validation::assert_silent();
 }
 
+/// A frame of a camera, where each row of the texture has as many bytes as the device likes.
+#[test]
+fn large_textures_become_textures() {
+    let _alone = validation::alone();
+    let own = Own::open();
+    let mut interpreter = own.interpreter(&same(&[1, 1080, 1920, 3], DataType::Float32, None));
+    let usages = [TextureUsages::TEXTURE_BINDING, TextureUsages::STORAGE_BINDING];
+    let [from, to] = usages.map(|usage| own.texture([1920, 1080], TextureFormat::Rgba8Unorm, usage));
+    let mut picture = Picture::draw(1920, 1080, 4);
+    own.upload(&from, &picture);
+    interpreter.bind_input(0, TextureSource::new(&from)).unwrap();
+    interpreter.bind_output(0, TextureTarget::new(&to)).unwrap();
+    own.run(&mut [&mut interpreter]);
+    picture.pixels.iter_mut().for_each(|pixel| pixel[3] = 255.0);
+    assert!(own.picture(&to).distance(&picture) < 0.1);
+    validation::assert_silent();
+}
+
 /// The colours of classes, in outputs of scores and of classes.
 #[test]
 fn classes_have_colours() {
