@@ -69,6 +69,11 @@ impl BoundTensor {
         Ok(bytes as u64)
     }
 
+    /// Returns the number of bytes in which the device stores the elements, without padding.
+    pub(crate) fn device_bytes(&self) -> usize {
+        self.shape.elements() * self.storage.bytes()
+    }
+
     /// Whether the device stores the elements as the tensor's type has them.
     pub(crate) fn is_stored(&self) -> bool {
         match (self.data_type, self.storage) {

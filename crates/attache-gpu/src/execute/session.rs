@@ -406,7 +406,7 @@ impl Session {
     /// Fails if there is no such input, if the memory does not fit it, lacks a usage or is of another device, if the
     /// session runs on a device that this crate opened, or if the device fails or is lost. The binding is then as before.
     pub fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
-        self.input_size(input)?;
+        check_bound("input", input, self.input_size(input)?, bound.as_ref().map(|(_, tensor)| tensor))?;
         self.recording.bind_input(input, bound)
     }
 
@@ -417,7 +417,7 @@ impl Session {
     ///
     /// As [`Session::bind_input`].
     pub fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
-        self.output_size(output)?;
+        check_bound("output", output, self.output_size(output)?, bound.as_ref().map(|(_, tensor)| tensor))?;
         self.recording.bind_output(output, bound)
     }
 
@@ -468,4 +468,9 @@ fn refused(message: String) -> GpuError {
 
 fn check_length(what: &str, index: usize, size: usize, given: usize) -> Result<(), GpuError> {
     if size == given { Ok(()) } else { Err(refused(format!("{what} {index} has {size} bytes, not {given}"))) }
+}
+
+/// Fails if a tensor that is bound has another size than the plan's input or output, which a plan from a file may.
+fn check_bound(what: &str, index: usize, size: usize, tensor: Option<&BoundTensor>) -> Result<(), GpuError> {
+    tensor.map_or(Ok(()), |tensor| check_length(what, index, size, tensor.device_bytes()))
 }
