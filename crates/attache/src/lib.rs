@@ -41,6 +41,7 @@
 //!
 //! Without any of them, models run on the CPU and nothing of wgpu is built.
 
+mod cache;
 mod cost;
 mod delegate;
 #[cfg(feature = "diff")]
@@ -64,6 +65,7 @@ pub use attache_model::{
     TensorBuilder,
 };
 pub use attache_ops::{Declaration, OpResolver};
+pub use cache::{Cache, CacheEntry};
 pub use cost::Cost;
 pub use delegate::{
     Claim, Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,

@@ -16,6 +16,7 @@ static ROOMS: &[(&str, &[&str])] = &[
             "profile",
             "delegate",
             "error",
+            "cache",
             "cost",
             "limits",
             "report",
