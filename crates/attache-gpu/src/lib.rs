@@ -14,10 +14,12 @@ mod plan;
 mod variants;
 mod wgsl;
 
-pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
+pub use device::{
+    Adapter, Backend, Device, DeviceCode, DeviceOptions, Fault, FaultPoint, ShaderCode, Submission, adapters,
+};
 pub use execute::{
     DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
-    SharedValue, Span, Times, Wait, interface,
+    SharedValue, Span, StoredExecutable, Times, Wait, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{
@@ -26,8 +28,8 @@ pub use kernel::{
 };
 pub use layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 pub use plan::{
-    BoundRange, BufferRange, Dispatch, DispatchCost, Plan, PlanBuffer, PlanReport, PlannedDispatch, Weight,
-    WeightSource,
+    BoundRange, BufferRange, Dispatch, DispatchCost, DispatchSummary, Plan, PlanBuffer, PlanReport, PlanSummary,
+    PlannedDispatch, ValueFormat, Weight, WeightSource,
 };
 pub use variants::{GeneratedKernel, VariantRequirement, variants, write};
 pub use wgpu;

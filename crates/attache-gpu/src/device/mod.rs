@@ -1,10 +1,12 @@
 //! Devices: lists the adapters of the system, opens one of them as a device, and shares the open device and
 //! its pipelines between recordings.
 
+mod code;
 pub(crate) mod constants;
 mod fault;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod memory;
+mod pipeline_cache;
 mod pipelines;
 mod submission;
 mod usable;
@@ -26,6 +28,7 @@ use self::usable::Abilities;
 use self::vulkan::{ComputeQueues, Vulkan, experiments, open, validated};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params, VariantChoice};
 
+pub use code::{DeviceCode, ShaderCode};
 pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultPoint};
 pub use submission::Submission;
@@ -186,7 +189,7 @@ impl Device {
         let mut described = describe(&adapter);
         described.shader_f16 &= !options.no_shader_f16;
         described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
-        let mut wanted = wgpu::Features::TIMESTAMP_QUERY;
+        let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::PIPELINE_CACHE;
         wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
         wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
         let descriptor = wgpu::DeviceDescriptor {
@@ -377,13 +380,23 @@ impl Device {
         errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
-    /// Returns the pipeline of each shader source, from the cache if possible. Each source is paired with the
-    /// number of buffers that its shader binds after its parameters.
-    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
-        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
+    /// Returns the pipeline of each shader source, from the cache if possible, and the driver's cache if it is kept.
+    /// Each source is paired with the number of buffers that its shader binds after its parameters.
+    pub(crate) fn pipelines(
+        &self,
+        sources: &[(&str, usize)],
+        code: ShaderCode<'_>,
+    ) -> Result<(Vec<Arc<wgpu::ComputePipeline>>, Option<wgpu::PipelineCache>), GpuError> {
+        let cache = match code {
+            ShaderCode::Compile => None,
+            ShaderCode::CompileAndKeep => pipeline_cache::new(&self.0.device, None),
+            ShaderCode::Stored(code) => pipeline_cache::new(&self.0.device, Some(&code.pipelines)),
+        };
+        let make = |source: &str, _| self.scoped(|| self.compile(source, cache.as_ref()));
+        Ok((self.0.pipelines.of(sources, make)?, cache))
     }
 
-    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+    fn compile(&self, source: &str, cache: Option<&wgpu::PipelineCache>) -> wgpu::ComputePipeline {
         // GL has a single context, which threads use in turns. wgpu panics if a thread waits for some seconds; this
         // lock has no timeout.
         let is_gl = self.0.adapter.backend == Backend::Gl;
@@ -401,7 +414,7 @@ impl Device {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache,
         })
     }
 }

@@ -23,33 +23,26 @@ use crate::{
 #[derive(Clone)]
 struct Port {
     data_type: DataType,
-    scalar: Scalar,
-    storage: StorageFormat,
-    elements: usize,
+    format: ValueFormat,
 }
 
 impl Port {
-    fn of(plan: &PlanReport, id: ValueId, data_type: DataType) -> Self {
-        let value = plan.program.value(id);
-        Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
-    }
-
     /// Whether an input is copied to the device without conversion.
     fn is_taken(&self) -> bool {
-        exchange::is_taken(self.data_type, self.scalar, self.storage)
+        exchange::is_taken(self.data_type, self.format.scalar, self.format.storage)
     }
 
     /// Whether an output is copied to the host without conversion.
     fn is_stored(&self) -> bool {
-        exchange::is_stored(self.data_type, self.storage)
+        exchange::is_stored(self.data_type, self.format.storage)
     }
 
     fn host_bytes(&self) -> Option<usize> {
-        self.data_type.byte_size(self.elements)
+        self.data_type.byte_size(self.format.elements)
     }
 
     fn device_bytes(&self) -> usize {
-        self.elements * self.storage.bytes()
+        self.format.elements * self.format.storage.bytes()
     }
 }
 

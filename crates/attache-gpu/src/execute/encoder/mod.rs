@@ -15,7 +15,7 @@ use super::{
     Ended, Fence, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
 };
 use crate::device::constants::{DeviceConstant, together};
-use crate::device::{Device, Submission};
+use crate::device::{Device, DeviceCode, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{BufferRange, Plan, PlanBuffer, WeightSource, padded};
 
@@ -94,10 +94,15 @@ impl Interface for Encoder {
         self.0.has_timestamps(Submission::Encoder)
     }
 
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
-        device.scoped(|| EncoderPlan::load(device, plan, weights))?
+        device.scoped(|| EncoderPlan::load(device, plan, weights, code))?
     }
 }
 
@@ -107,6 +112,8 @@ struct EncoderPlan {
     plan: Arc<Plan>,
     /// The pipeline of each dispatch.
     pipelines: Vec<Arc<wgpu::ComputePipeline>>,
+    /// The cache of pipelines that is kept for [`LoadedPlan::code`].
+    cache: Option<wgpu::PipelineCache>,
     /// The location of each weight, in the order of [`Plan::weights`].
     weights: Vec<DeviceConstant<wgpu::Buffer>>,
     /// The location of each dispatch's parameters.
@@ -118,6 +125,11 @@ impl LoadedPlan for EncoderPlan {
         self.device.check()?;
         Ok(Box::new(self.device.scoped(|| Builder { loaded: self, runs }.build())??))
     }
+
+    fn code(&self) -> Result<DeviceCode, GpuError> {
+        let pipelines = self.cache.as_ref().and_then(wgpu::PipelineCache::get_data).unwrap_or_default();
+        Ok(DeviceCode { shaders: Vec::new(), pipelines })
+    }
 }
 
 impl EncoderPlan {
@@ -125,24 +137,25 @@ impl EncoderPlan {
         device: &Device,
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         use wgpu::BufferUsages as Usages;
         let start = Stopwatch::start();
-        let pipelines = device.pipelines(&plan.sources())?;
+        let (pipelines, cache) = device.pipelines(&plan.sources(), code)?;
         let compile_ms = start.milliseconds();
         let start = Stopwatch::start();
         let block = weights.block()?;
-        let ranges: Vec<Range<usize>> =
-            plan.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect();
+        let (ranges, hashes) = (plan.weight_ranges(), weights.hashes());
         let usage = Usages::STORAGE | Usages::COPY_SRC;
-        let weights = device.constants().load(&block, &ranges, |missing| upload(device, &block, missing, usage))?;
+        let upload_missing = |missing: &[Range<usize>]| upload(device, &block, missing, usage);
+        let weights = device.constants().load(&block, &ranges, hashes, upload_missing)?;
         let (params, ranges) = params(plan);
         let ranges: Vec<Range<usize>> = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
         let uploaded = upload(device, &params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
         let params = uploaded.iter().zip(&ranges).map(|(constant, range)| Slice::of(constant, range.len())).collect();
         let upload_ms = start.milliseconds();
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
-        let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, weights, params };
+        let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, cache, weights, params };
         Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
     }
 }
@@ -195,7 +208,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn build(&self) -> Result<Encoded, GpuError> {
         use wgpu::BufferUsages as Usages;
-        let EncoderPlan { device, plan, pipelines, weights, params } = self.loaded;
+        let EncoderPlan { device, plan, pipelines, weights, params, .. } = self.loaded;
         let banks: Vec<wgpu::Buffer> = (plan.banks.iter())
             .map(|bytes| buffer(device, *bytes as u64, Usages::STORAGE | Usages::COPY_SRC))
             .collect::<Result<_, _>>()?;
