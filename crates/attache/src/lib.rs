@@ -65,11 +65,11 @@ pub use attache_model::{
     TensorBuilder,
 };
 pub use attache_ops::{Declaration, OpResolver};
-pub use cache::{Cache, CacheEntry};
+pub use cache::{Cache, CacheEntry, CacheError};
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Completion, Delegate, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, KernelReport,
-    NodeContext, Partition, Partitioning, PreparedPartition,
+    Claim, Completion, Delegate, DelegateCache, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue,
+    KernelReport, NodeContext, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]

@@ -14,9 +14,9 @@ static ROOMS: &[(&str, &[&str])] = &[
         "attache",
         &[
             "profile",
+            "cache",
             "delegate",
             "error",
-            "cache",
             "cost",
             "limits",
             "report",

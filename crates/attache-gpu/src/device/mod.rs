@@ -163,6 +163,8 @@ struct Inner {
     failure: Failure,
     fault: Option<Planted>,
     open_ms: f64,
+    /// The text of [`Device::identity`].
+    identity: String,
 }
 
 /// How this crate opened a device, in contrast to a device that the caller opened. Only this crate submits
@@ -280,7 +282,15 @@ impl Device {
         let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
         let (pipelines, constants) = (Pipelines::default(), ConstantStore::default());
         let (turn, fault) = (Mutex::default(), fault.map(Planted::new));
-        let inner = Inner { vulkan, device, queue, adapter, pipelines, constants, turn, failure, fault, open_ms };
+        let info = device.adapter_info();
+        let driver = (info.backend, info.vendor, info.device, &info.driver, &info.driver_info);
+        let identity = format!(
+            "{driver:?} {adapter:?} {:?} {}",
+            device.features(),
+            vulkan.as_ref().map_or_else(String::new, Vulkan::identity)
+        );
+        let inner =
+            Inner { vulkan, device, queue, adapter, pipelines, constants, turn, failure, fault, open_ms, identity };
         Self(Arc::new(inner), limits)
     }
 
@@ -288,6 +298,12 @@ impl Device {
     #[must_use]
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
+    }
+
+    /// Returns a text that differs for devices, drivers and ways to open them for which shaders or pipelines may differ.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.0.identity
     }
 
     /// Returns the limits for shaders, and the choices between kernel variants.
@@ -362,6 +378,12 @@ impl Device {
                 failure.get_or_insert_with(|| error.clone());
             }
         })
+    }
+
+    /// Whether a test injected a fault.
+    #[must_use]
+    pub fn has_fault(&self) -> bool {
+        self.0.fault.is_some()
     }
 
     /// Returns the fault that a test injected when it opened the device; `None` without one.

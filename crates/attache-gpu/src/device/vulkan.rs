@@ -44,6 +44,8 @@ pub(crate) struct Vulkan {
     is_unchecked: bool,
     /// Whether the device has fast instructions for dot products of packed bytes.
     multiplies_bytes: bool,
+    /// The version of Vulkan and of the driver, and what the driver's caches of pipelines are for.
+    versions: (u32, u32, [u8; vk::UUID_SIZE]),
     /// The layouts created so far, by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
@@ -327,6 +329,7 @@ impl Vulkan {
             validation,
             is_unchecked: own.is_unchecked,
             multiplies_bytes: as_hardware || has_dot && is_accelerated,
+            versions: (version, properties.driver_version, properties.pipeline_cache_uuid),
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
             constants: ConstantStore::default(),
@@ -351,11 +354,18 @@ impl Vulkan {
         self.streams
     }
 
-    /// Whether the queue supports timestamps.
+    /// Returns a text that differs where pipelines or their SPIR-V may differ.
+    pub(crate) fn identity(&self) -> String {
+        let Self { versions, validation, is_unchecked, multiplies_bytes, params, .. } = self;
+        format!("{versions:?} {validation} {is_unchecked} {multiplies_bytes} {params:?}")
+    }
+
+    /// Whether the device has fast instructions for dot products of packed bytes.
     pub(crate) fn multiplies_bytes(&self) -> bool {
         self.multiplies_bytes
     }
 
+    /// Whether the queue supports timestamps.
     pub(crate) fn has_timestamps(&self) -> bool {
         self.ticks.is_some()
     }

@@ -25,8 +25,8 @@ impl StoredExecutable<Vec<u8>> {
     /// Returns the parts, of which the last one, the block of weights, should start at a multiple of 16 bytes where it is
     /// stored, and the others at a multiple of 4.
     #[must_use]
-    pub fn parts(&self) -> [&[u8]; PARTS] {
-        self.0.each_ref().map(Vec::as_slice)
+    pub fn into_parts(self) -> [Vec<u8>; PARTS] {
+        self.0
     }
 }
 
@@ -34,7 +34,7 @@ impl StoredExecutable<Bytes> {
     /// Number of parts.
     pub const PARTS: usize = PARTS;
 
-    /// Creates a stored executable from the parts that [`StoredExecutable::parts`] returned.
+    /// Creates a stored executable from the parts that [`StoredExecutable::into_parts`] returned.
     #[must_use]
     pub fn from_parts(parts: [Bytes; PARTS]) -> Self {
         Self(parts)

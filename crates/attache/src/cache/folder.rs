@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use attache_base::Bytes;
 
-use crate::{Error, ErrorKind};
+use super::CacheError;
 
 /// Beginning of the names of files that are being written.
 const UNFINISHED: &str = ".unfinished-";
@@ -25,18 +25,14 @@ pub(super) type Listed = (String, u64, SystemTime);
 
 impl Folder {
     /// Opens a folder and creates it if it is missing.
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let shown = path.display();
-        let failed = |error: io::Error| Error::new(ErrorKind::Io, format!("the cache folder {shown}: {error}"));
+    pub(super) fn open(path: &Path) -> Result<Self, CacheError> {
+        let shown = path.display().to_string();
+        let failed = |source: io::Error| CacheError::Io { folder: shown.clone(), source };
         // Entries are found after the program has changed its working directory.
         let path = std::path::absolute(path).map_err(failed)?;
         create(&path).map_err(failed)?;
         let folder = Self { path };
-        folder.check().map_err(|reason| {
-            Error::usage(format!(
-                "the cache folder {shown} is not used: {reason}; name another, or change its mode to 700"
-            ))
-        })?;
+        folder.check().map_err(|reason| CacheError::NotPrivate { folder: shown.clone(), reason })?;
         Ok(folder)
     }
 
@@ -106,18 +102,18 @@ impl Folder {
         Ok(())
     }
 
-    pub(super) fn remove(&self, file: &str) -> Result<(), Error> {
+    pub(super) fn remove(&self, file: &str) -> Result<(), CacheError> {
         match fs::remove_file(self.path.join(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(&error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(error)),
             _ => Ok(()),
         }
     }
 
     /// Returns the entries' files. Deletes those that a process left unfinished.
-    pub(super) fn files(&self) -> Result<Vec<Listed>, Error> {
+    pub(super) fn files(&self) -> Result<Vec<Listed>, CacheError> {
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(|error| self.failed(&error))? {
-            let entry = entry.map_err(|error| self.failed(&error))?;
+        for entry in fs::read_dir(&self.path).map_err(|error| self.failed(error))? {
+            let entry = entry.map_err(|error| self.failed(error))?;
             let (Ok(name), Ok(metadata)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
             let used = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             if name.starts_with(UNFINISHED) {
@@ -131,8 +127,8 @@ impl Folder {
         Ok(files)
     }
 
-    fn failed(&self, error: &io::Error) -> Error {
-        Error::new(ErrorKind::Io, format!("the cache folder {}: {error}", self.path.display()))
+    fn failed(&self, source: io::Error) -> CacheError {
+        CacheError::Io { folder: self.path.display().to_string(), source }
     }
 }
 

@@ -3,7 +3,9 @@
 //! An entry is a file that is named after its key: a hash of everything that its content depends on. Whatever is wrong
 //! with an entry or with the folder, the result is that the entry is made again, with a line in the log.
 
+mod answer;
 mod entry;
+mod error;
 mod folder;
 mod key;
 mod model;
@@ -14,11 +16,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use self::folder::Folder;
-use crate::Error;
 
+pub(crate) use self::answer::{Answer, AnswerPlace, Offer, Respondent, StoredAnswer};
 pub(crate) use self::entry::{Contents, Entry};
+pub use self::error::CacheError;
 pub(crate) use self::key::{Key, KeyBuilder};
-pub(crate) use self::model::identify;
 
 /// The default of [`Cache::limit`], in bytes.
 const DEFAULT_LIMIT: u64 = 2 << 30;
@@ -31,7 +33,11 @@ const DEFAULT_LIMIT: u64 = 2 << 30;
 pub struct Cache {
     folder: Arc<Folder>,
     limit: u64,
+    /// The function [`answer::place`]. Programs that open no cache do not contain it.
+    place: PlaceOfAnswer,
 }
+
+type PlaceOfAnswer = for<'a> fn(&'a Cache, Respondent<'a>, &Offer<'a>) -> Box<dyn AnswerPlace + 'a>;
 
 /// A file of a [`Cache`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +59,10 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::Io`](crate::ErrorKind::Io) if the folder cannot be created or read, and of kind
-    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if it belongs to another user or others may write to it.
-    pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self { folder: Arc::new(Folder::open(folder.as_ref())?), limit: DEFAULT_LIMIT })
+    /// If the folder cannot be created or read, belongs to another user, or others may write to it.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, CacheError> {
+        let folder = Arc::new(Folder::open(folder.as_ref())?);
+        Ok(Self { folder, limit: DEFAULT_LIMIT, place: answer::place })
     }
 
     /// Returns the folder of this user for caches of Attaché, such as `~/.cache/attache`; `None` if the user has no
@@ -83,8 +89,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::Io`](crate::ErrorKind::Io) if the folder cannot be read.
-    pub fn entries(&self) -> Result<Vec<CacheEntry>, Error> {
+    /// If the folder cannot be read.
+    pub fn entries(&self) -> Result<Vec<CacheEntry>, CacheError> {
         let mut entries: Vec<CacheEntry> = Vec::new();
         for (file, bytes, used) in self.folder.files()? {
             let read = self.folder.read(&file).ok().and_then(|bytes| Entry::of(bytes).ok());
@@ -99,8 +105,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::Io`](crate::ErrorKind::Io) if the folder cannot be read or an entry cannot be deleted.
-    pub fn clear(&self) -> Result<usize, Error> {
+    /// If the folder cannot be read or an entry cannot be deleted.
+    pub fn clear(&self) -> Result<usize, CacheError> {
         let files = self.folder.files()?;
         files.iter().try_for_each(|(file, ..)| self.folder.remove(file))?;
         Ok(files.len())
@@ -110,11 +116,16 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::Io`](crate::ErrorKind::Io), with the reason why the entry would not be used.
-    pub fn verify(&self, entry: &CacheEntry) -> Result<(), Error> {
-        let wrong = |reason: String| Error::new(crate::ErrorKind::Io, format!("{}: {reason}", entry.file));
+    /// The reason why the entry would not be used.
+    pub fn verify(&self, entry: &CacheEntry) -> Result<(), CacheError> {
+        let wrong = |reason: String| CacheError::Unusable { file: entry.file.clone(), reason };
         let bytes = self.folder.read(&entry.file).map_err(wrong)?;
         Entry::of(bytes).map(drop).map_err(wrong)
+    }
+
+    /// Returns the place of a delegate's answer to an offer.
+    pub(crate) fn place<'a>(&'a self, by: Respondent<'a>, offer: &Offer<'a>) -> Box<dyn AnswerPlace + 'a> {
+        (self.place)(self, by, offer)
     }
 
     /// Returns the entry with this key. `None`, with a line in the log, if there is none that can be used.

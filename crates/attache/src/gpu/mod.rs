@@ -7,6 +7,7 @@ mod kernel;
 mod options;
 mod program;
 mod stages;
+mod stored;
 
 pub use attache_gpu::{
     Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, Precision, Submission,

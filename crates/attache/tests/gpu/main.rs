@@ -20,4 +20,5 @@ mod faults;
 mod flow;
 mod partitions;
 mod profile;
+mod stored_plans;
 mod writers;
