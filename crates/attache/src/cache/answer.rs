@@ -135,8 +135,9 @@ fn describe(offer: &Offer<'_>, key: &mut KeyBuilder) {
         let constant = fact.constant.as_ref().map(|constant| (&constant.shape, constant.bytes.len()));
         key.add_debug(&constant);
     }
+    // The attributes follow from the file, of which the passes make the same graph each time.
     for node in &graph.nodes {
-        key.add_debug(&(&node.op, &node.inputs, &node.outputs, &node.origins));
+        key.add_debug(&(node.op.name(), &node.inputs, &node.outputs, &node.origins));
     }
     key.add_debug(offer.resolver);
     if !offer.resolver.is_empty() {
