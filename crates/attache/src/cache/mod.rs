@@ -6,6 +6,7 @@
 mod entry;
 mod folder;
 mod key;
+mod model;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use crate::Error;
 
 pub(crate) use self::entry::{Contents, Entry};
 pub(crate) use self::key::{Key, KeyBuilder};
+pub(crate) use self::model::identify;
 
 /// The default of [`Cache::limit`], in bytes.
 const DEFAULT_LIMIT: u64 = 2 << 30;
