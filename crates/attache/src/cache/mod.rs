@@ -7,6 +7,7 @@ mod entry;
 mod folder;
 mod key;
 mod model;
+mod packed;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use crate::Error;
 pub(crate) use self::entry::{Contents, Entry};
 pub(crate) use self::key::{Key, KeyBuilder};
 pub(crate) use self::model::identify;
+pub(crate) use self::packed::{OpenPacked, PackedWeights, open as open_packed};
 
 /// The default of [`Cache::limit`], in bytes.
 const DEFAULT_LIMIT: u64 = 2 << 30;
