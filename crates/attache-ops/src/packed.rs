@@ -40,7 +40,6 @@ static KINDS: &[PackedKind] = &[
     kind::<(PackedIntegerFilter, Requantize)>("integer filter, requantized"),
     kind::<PackedIntegerDepthwise>("integer depthwise"),
     kind::<(PackedIntegerDepthwise, Requantize)>("integer depthwise, requantized"),
-    kind::<PackedIntegerTransposeFilter>("integer transpose"),
     kind::<(PackedIntegerTransposeFilter, Requantize)>("integer transpose, requantized"),
     kind::<Int16x8Matrix>("16-bit matrix"),
     kind::<Vec<Int16x8Matrix>>("16-bit matrices"),
@@ -64,6 +63,12 @@ const fn kind<T: Storable + Send + Sync + 'static>(name: &'static str) -> Packed
 }
 
 impl PackedKind {
+    /// Returns all kinds.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        KINDS
+    }
+
     /// Returns the kind of values of this type; `None` for a type that is not stored.
     #[must_use]
     pub fn of(type_id: TypeId) -> Option<&'static Self> {
