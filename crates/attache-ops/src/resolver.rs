@@ -43,6 +43,12 @@ impl OpResolver {
         Self::default()
     }
 
+    /// Whether no operator is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Registers a custom operator: its `custom_code` in model files, the versions that are implemented, and a function
     /// that makes an operator from what the file declares of it, such as its options
     /// ([`Declaration::custom_options`]).

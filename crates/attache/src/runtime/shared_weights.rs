@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use attache_base::{Bytes, Constant, DataType, Quantization};
 use attache_graph::{Graph, Node, SharedCache, TensorId};
+use attache_passes::{FoldedConstants, NothingFolded};
 
 use crate::cache::PackedWeights;
 
@@ -63,6 +64,11 @@ impl SharedWeights {
             }
             self.constants.insert(key, constant.bytes.clone());
         }
+    }
+
+    /// Returns the constants of a subgraph that were folded and stored.
+    pub(crate) fn folded(&self, subgraph: usize) -> Box<dyn FoldedConstants> {
+        self.stored.clone().map_or_else(|| Box::new(NothingFolded) as _, |stored| stored.folded(subgraph))
     }
 
     /// Returns the cache for the packed weights of a node.
