@@ -43,12 +43,6 @@ impl OpResolver {
         Self::default()
     }
 
-    /// Whether no operator is registered.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Registers a custom operator: its `custom_code` in model files, the versions that are implemented, and a function
     /// that makes an operator from what the file declares of it, such as its options
     /// ([`Declaration::custom_options`]).
@@ -69,6 +63,12 @@ impl OpResolver {
         parse: impl Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + Sync + 'static,
     ) -> &mut Self {
         self.add(RegisteredCode::Builtin(operator), versions, Arc::new(parse))
+    }
+
+    /// Whether nothing is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     fn add(&mut self, code: RegisteredCode, versions: RangeInclusive<i32>, parse: Arc<Parse>) -> &mut Self {
@@ -104,7 +104,8 @@ impl RegisteredCode {
 
 impl fmt::Debug for OpResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|registration| &registration.code)).finish()
+        let entries = self.0.iter().map(|registration| (&registration.code, &registration.versions));
+        f.debug_list().entries(entries).finish()
     }
 }
 

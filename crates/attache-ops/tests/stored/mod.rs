@@ -12,14 +12,17 @@ use attache_ops::PackedKind;
 /// The names of the kinds of which values were read back.
 pub(crate) static READ: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
+/// The fields and blocks of a value.
+type Stored = (Vec<u8>, Vec<Bytes>);
+
 /// The stored values of a node.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<Values>>);
 
 #[derive(Default)]
 struct Values {
-    /// The fields and blocks of each value, by its kind and parameters.
-    stored: HashMap<(&'static str, Vec<usize>), (Vec<u8>, Vec<Bytes>)>,
+    /// By kind and parameters.
+    stored: HashMap<(&'static str, Vec<usize>), Stored>,
     found: usize,
 }
 

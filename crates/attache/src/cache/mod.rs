@@ -240,7 +240,7 @@ mod tests {
             let file = fs::File::options().write(true).open(cache.folder().join(key(name).file())).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
-        [("a", 1), ("b", 2), ("c", 3)].map(|(name, seconds)| set(name, seconds));
+        [("a", 1), ("b", 2), ("c", 3)].iter().for_each(|(name, seconds)| set(name, *seconds));
         assert!(cache.load(&key("a")).is_some(), "which makes it the one that was used last");
         let limited = cache.clone().limit(3 * 1300);
         limited.store(&key("d"), &contents(&[&block]));

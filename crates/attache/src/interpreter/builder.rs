@@ -1,7 +1,7 @@
 //! The builder of interpreters and compiled models.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache_base::Shape;
@@ -119,8 +119,8 @@ impl InterpreterBuilder {
     /// The folder is created if it is missing, and may be deleted at any time. What cannot be read or written there, or
     /// was damaged, is packed anew, with a line in the log; it is never an error. [`Cache`](crate::Cache) says which
     /// folders are used, and lists and deletes what is in one.
-    pub fn cache(mut self, folder: impl AsRef<Path>) -> Self {
-        self.options.cache = Some((folder.as_ref().to_path_buf(), open_packed));
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.options.cache = Some((folder.into(), open_packed));
         self
     }
 

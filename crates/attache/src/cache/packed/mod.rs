@@ -51,10 +51,8 @@ pub(crate) fn open(
     token: Option<&str>,
     resolver: &OpResolver,
 ) -> Option<Arc<dyn PackedWeights>> {
-    let target = Target::open(folder, model, token, resolver)
-        .map_err(|error| tracing::warn!("packed weights are not stored: {error}"))
-        .ok()?;
-    Some(Arc::new(PackedStore::new(target, resolver)))
+    let cache = Cache::open(folder).map_err(|error| tracing::warn!("packed weights are not stored: {error}")).ok()?;
+    Some(Arc::new(PackedStore::new(Target::new(cache, model, token, resolver), resolver)))
 }
 
 /// The entry of a model.
@@ -289,13 +287,13 @@ impl FoldedConstants for SubgraphConstants {
 }
 
 impl Target {
-    fn open(folder: &Path, model: &Model, token: Option<&str>, resolver: &OpResolver) -> Result<Self, crate::Error> {
-        let (cache, isa) = (Cache::open(folder)?, Isa::detect().formats());
+    fn new(cache: Cache, model: &Model, token: Option<&str>, resolver: &OpResolver) -> Self {
+        let isa = Isa::detect().formats();
         let mut key = KeyBuilder::new("cpu");
         identify(model, token, &mut key);
         key.add(isa.as_bytes()).add_debug(resolver);
         let description = format!("packed weights of \"{}\" for {isa}", token.unwrap_or(model.description()));
-        Ok(Self { cache, key: key.finish(), model: model.clone(), description })
+        Self { cache, key: key.finish(), model: model.clone(), description }
     }
 
     /// Writes these values and those that the entry has besides.
