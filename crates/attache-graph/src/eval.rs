@@ -247,14 +247,19 @@ impl SharedCache {
         self.variants().is_empty()
     }
 
-    /// Returns the value of type `T` for these parameters. If there is none, makes it, while other threads that
+    /// Returns the value of this type for these parameters. If there is none, makes it, while other threads that
     /// need a value of this cache wait.
-    fn get_or_make<T: Any + Send + Sync>(&self, parameters: Vec<usize>, make: impl FnOnce() -> T) -> CachedValue {
-        let (mut variants, type_id) = (self.variants(), TypeId::of::<T>());
+    fn get_or_make(
+        &self,
+        type_id: TypeId,
+        parameters: Vec<usize>,
+        make: &mut dyn FnMut() -> CachedValue,
+    ) -> CachedValue {
+        let mut variants = self.variants();
         if let Some(value) = self.find(&mut variants, type_id, &parameters) {
             return value;
         }
-        let value: CachedValue = Arc::new(make());
+        let value = make();
         if let Some(stored) = &self.stored {
             stored.made(type_id, &parameters, &value);
         }
@@ -295,7 +300,7 @@ impl Cache {
     /// Returns the value of type `T` that this cache returned last, or the one for these parameters that is in the
     /// shared cache; `None` if there is none.
     pub fn get_for<T: Any + Send + Sync>(&mut self, parameters: impl FnOnce() -> Vec<usize>) -> Option<&T> {
-        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
+        if !self.keeps(TypeId::of::<T>()) {
             let shared = self.shared.as_ref()?;
             self.kept = shared.find(&mut shared.variants(), TypeId::of::<T>(), &parameters());
         }
@@ -315,13 +320,25 @@ impl Cache {
         parameters: impl FnOnce() -> Vec<usize>,
         make: impl FnOnce() -> T,
     ) -> &T {
-        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.kept = Some(match &self.shared {
-                Some(shared) => shared.get_or_make(parameters(), make),
-                None => Arc::new(make()),
-            });
+        if !self.keeps(TypeId::of::<T>()) {
+            let mut make = Some(make);
+            let mut make = || Arc::new(make.take().expect("it is called once")()) as CachedValue;
+            self.keep(TypeId::of::<T>(), parameters(), &mut make);
         }
         self.kept.as_ref().and_then(|kept| kept.downcast_ref()).expect("just made with this type")
+    }
+
+    /// Whether the value that was returned last is of this type.
+    fn keeps(&self, type_id: TypeId) -> bool {
+        self.kept.as_ref().is_some_and(|kept| (**kept).type_id() == type_id)
+    }
+
+    /// Keeps the value of this type for these parameters, which `make` makes if there is none. Compiled once for all types.
+    fn keep(&mut self, type_id: TypeId, parameters: Vec<usize>, make: &mut dyn FnMut() -> CachedValue) {
+        self.kept = Some(match &self.shared {
+            Some(shared) => shared.get_or_make(type_id, parameters, make),
+            None => make(),
+        });
     }
 }
 

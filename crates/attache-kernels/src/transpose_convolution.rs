@@ -112,9 +112,12 @@ impl PackedTransposeFilter {
     /// Returns the numbers on which the packed form depends besides filter and bias: the output and input channels, and
     /// the number of taps of each phase followed by these taps.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        let phases = Phase::all(convolution).0;
-        let taps = phases.iter().flat_map(|phase| [phase.taps.len()].into_iter().chain(phase.taps.iter().copied()));
-        [convolution.output[2], convolution.input[2]].into_iter().chain(taps).collect()
+        let mut parameters = vec![convolution.output[2], convolution.input[2]];
+        for phase in Phase::all(convolution).0 {
+            parameters.push(phase.taps.len());
+            parameters.extend(phase.taps);
+        }
+        parameters
     }
 
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.

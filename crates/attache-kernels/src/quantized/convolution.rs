@@ -136,12 +136,12 @@ impl PackedIntegerTransposeFilter {
     /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the output and input
     /// channels, and for each phase the number of taps, the elements of its segments, and the taps.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        let parameters = |phase: &Phase| {
-            let lengths = [phase.taps.len(), phase.direct.segment().1];
-            lengths.into_iter().chain(phase.taps.iter().copied()).collect::<Vec<_>>()
-        };
-        let phases = Phase::all(convolution).0;
-        [convolution.output[2], convolution.input[2]].into_iter().chain(phases.iter().flat_map(parameters)).collect()
+        let mut parameters = vec![convolution.output[2], convolution.input[2]];
+        for phase in Phase::all(convolution).0 {
+            parameters.extend([phase.taps.len(), phase.direct.segment().1]);
+            parameters.extend(phase.taps);
+        }
+        parameters
     }
 
     /// Packs a filter `[output channels, height, width, input channels]` and its bias, for inputs with zero
