@@ -13,9 +13,7 @@ use attache_base::storable::{Parts, StoredParts};
 
 use super::super::Entry;
 use super::super::entry::MOST_SECTIONS;
-
-/// What identifies a value in an entry.
-pub(super) type Identity = [u8; 16];
+use super::identity::Identity;
 
 /// The values in an entry.
 pub(super) type Values = HashMap<Identity, Value>;

@@ -5,6 +5,7 @@
 //! have values side by side in one entry.
 
 mod content;
+mod identity;
 
 use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
@@ -12,17 +13,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use attache_base::Bytes;
 use attache_base::storable::{Parts, StoredBlock};
-use attache_base::{Bytes, Constant};
 use attache_graph::{CachedValue, Fact, Graph, Node, StoredValues};
 use attache_kernels::Isa;
 use attache_model::Model;
 use attache_ops::{OpResolver, PackedKind};
 use attache_passes::{FoldedConstants, NothingFolded};
 
-use self::content::{Identity, Sections, Values};
-use super::entry::checksum;
-use super::model::{content_hash, range_in_file};
+use self::content::{Sections, Values};
+use self::identity::{Identity, Origin};
+use super::model::content_hash;
 use super::{Cache, Contents, Key, KeyBuilder, identify};
 
 /// Maximum number of times that an entry is written after runs. What is made later is written at the end.
@@ -136,14 +137,11 @@ impl PackedStore {
 
 impl PackedWeights for PackedStore {
     fn of_node(self: Arc<Self>, graph: &Graph, subgraph: usize, node: &Node) -> Box<dyn StoredValues> {
-        let mut key = node_key(subgraph, node);
-        for input in &node.inputs {
-            add_fact(&mut key, &self.target.model, input.map(|id| graph.fact(id)));
-        }
-        for output in &node.outputs {
-            add_fact(&mut key, &self.target.model, Some(graph.fact(*output)));
-        }
-        Box::new(NodeValues { store: self, node: key })
+        let inputs = node.inputs.iter().map(|id| id.map(|id| graph.fact(id)));
+        let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
+        let mut origin = Origin::of_node(subgraph, node);
+        facts.for_each(|fact| origin.add_fact(&self.target.model, fact));
+        Box::new(NodeValues { store: self, node: origin.identity() })
     }
 
     fn folded(self: Arc<Self>, subgraph: usize) -> Box<dyn FoldedConstants> {
@@ -185,52 +183,15 @@ impl Drop for PackedStore {
     }
 }
 
-/// Starts the key of a value of a node.
-fn node_key(subgraph: usize, node: &Node) -> KeyBuilder {
-    let mut key = KeyBuilder::new("value");
-    key.add_debug(&subgraph).add(node.op.name().as_bytes()).add_debug(&node.origins);
-    key
-}
-
-/// Adds what values depend on of an input or output: type, quantization and the constant, by its place in the model file
-/// or, if it was computed or moved, by its bytes.
-fn add_fact(key: &mut KeyBuilder, model: &Model, fact: Option<&Fact>) {
-    let Some(Fact { data_type, quantization, constant, .. }) = fact else {
-        key.add(b"none");
-        return;
-    };
-    key.add_debug(data_type);
-    match quantization {
-        None => key.add(b"not quantized"),
-        Some(quantization) => key
-            .add(bytemuck::cast_slice(&quantization.scale))
-            .add(bytemuck::cast_slice(&quantization.zero_point))
-            .add_debug(&quantization.axis),
-    };
-    let Some(Constant { shape, bytes, .. }) = constant else { return };
-    key.add_debug(shape);
-    match range_in_file(model, bytes) {
-        Some(range) => key.add_debug(&range),
-        None => key.add(&checksum(bytes).to_le_bytes()),
-    };
-}
-
-fn identity(key: &KeyBuilder) -> Identity {
-    let mut identity = Identity::default();
-    identity.copy_from_slice(&key.finish().hash[..16]);
-    identity
-}
-
 /// The stored packed weights of one node.
 struct NodeValues {
     store: Arc<PackedStore>,
-    /// The key without the kind and the parameters of a value.
-    node: KeyBuilder,
+    node: Identity,
 }
 
 impl NodeValues {
     fn identity(&self, kind: &PackedKind, parameters: &[usize]) -> Identity {
-        identity(self.node.clone().add(kind.name.as_bytes()).add_debug(&parameters))
+        Origin::of(&self.node).add(kind.name.as_bytes()).add_debug(&parameters).identity()
     }
 }
 
@@ -260,10 +221,10 @@ struct SubgraphConstants {
 
 impl SubgraphConstants {
     fn identity(&self, node: &Node, inputs: &[Option<Fact>]) -> Identity {
-        let mut key = node_key(self.subgraph, node);
-        key.add(b"folded");
-        inputs.iter().for_each(|input| add_fact(&mut key, &self.store.target.model, input.as_ref()));
-        identity(&key)
+        let mut origin = Origin::of_node(self.subgraph, node);
+        origin.add(b"folded");
+        inputs.iter().for_each(|input| origin.add_fact(&self.store.target.model, input.as_ref()));
+        origin.identity()
     }
 }
 
