@@ -19,7 +19,6 @@ use crate::Error;
 
 pub(crate) use self::entry::{Contents, Entry};
 pub(crate) use self::key::{Key, KeyBuilder};
-pub(crate) use self::model::identify;
 pub(crate) use self::packed::{OpenPacked, PackedWeights, open as open_packed};
 
 /// The default of [`Cache::limit`], in bytes.

@@ -23,8 +23,8 @@ use attache_passes::{FoldedConstants, NothingFolded};
 
 use self::content::{Sections, Values};
 use self::identity::{Identity, Origin};
-use super::model::content_hash;
-use super::{Cache, Contents, Key, KeyBuilder, identify};
+use super::model::{content_hash, identify};
+use super::{Cache, Contents, Key, KeyBuilder};
 
 /// Maximum number of times that an entry is written after runs. What is made later is written at the end.
 const MOST_WRITES: usize = 4;
