@@ -220,6 +220,8 @@ fn eight_interpreters_read_one_file() {
     let compiled = builder(&model, folder.path()).compile().unwrap();
     let together = (0..8).map(|_| compiled.interpreter().unwrap());
     apart.extend(together);
+    #[cfg(target_os = "linux")]
+    assert_shared(&only_entry(folder.path()), 9);
     // The file is in use for as long as an interpreter is, whatever happens to the folder.
     Cache::open(folder.path()).unwrap().clear().unwrap();
     std::thread::scope(|scope| {
@@ -227,6 +229,23 @@ fn eight_interpreters_read_one_file() {
             scope.spawn(|| (0..3).for_each(|_| assert!(run(interpreter) == expected)));
         }
     });
+}
+
+/// Panics unless a file is mapped this many times, with one copy of its pages in memory.
+#[cfg(target_os = "linux")]
+fn assert_shared(file: &Path, times: usize) {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let kibibytes = |map: &str, field: &str| -> usize {
+        let line = map.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let name = file.to_str().unwrap();
+    let found: Vec<&str> = maps.match_indices(name).map(|(at, _)| &maps[at..]).collect();
+    let sum = |field: &str| found.iter().map(|map| kibibytes(map, field)).sum::<usize>();
+    let size = std::fs::metadata(file).unwrap().len() as usize / 1024;
+    assert_eq!(found.len(), times);
+    assert!(sum("Rss:") > times * size / 2 && sum("Pss:") < 2 * size, "{} and {}", sum("Rss:"), sum("Pss:"));
+    assert_eq!(sum("Anonymous:"), 0);
 }
 
 /// Runs this test's program again, to start the model with a folder in another process.

@@ -109,7 +109,7 @@ impl PackedStore {
         let found = entry.and_then(|entry| {
             let values = content::values(&entry);
             if values.is_none() {
-                tracing::warn!("the stored {} are not used, and made again", target.description);
+                tracing::warn!("the stored entry of {} is not used, and made again", target.description);
             }
             values
         });
@@ -131,7 +131,7 @@ impl PackedStore {
 
     /// Logs that a value that was found is not what was stored.
     fn warn_of_value(&self) {
-        tracing::warn!("one of the stored {} is not used, and made again", self.target.description);
+        tracing::warn!("a value in the stored entry of {} is not used, and made again", self.target.description);
     }
 }
 
@@ -253,7 +253,9 @@ impl Target {
         let mut key = KeyBuilder::new("cpu");
         identify(model, token, &mut key);
         key.add(isa.as_bytes()).add_debug(resolver);
-        let description = format!("packed weights of \"{}\" for {isa}", token.unwrap_or(model.description()));
+        let name = Some(token.unwrap_or(model.description()).trim()).filter(|name| !name.is_empty());
+        let name = name.map_or_else(|| "a model".to_owned(), |name| format!("{name:?}"));
+        let description = format!("{name}, packed weights for {isa}");
         Self { cache, key: key.finish(), model: model.clone(), description }
     }
 
@@ -264,7 +266,7 @@ impl Target {
         let entry = self.cache.load(&self.key).filter(|entry| {
             let is_same = content::is_of(entry, &model);
             if !is_same {
-                tracing::warn!("the stored {} were of other weights; they are replaced", self.description);
+                tracing::warn!("the stored entry of {} was of other weights, and is replaced", self.description);
             }
             is_same
         });
