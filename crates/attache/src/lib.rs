@@ -65,7 +65,7 @@ pub use attache_model::{
     TensorBuilder,
 };
 pub use attache_ops::{Declaration, OpResolver};
-pub use cache::{Cache, CacheEntry, CacheError};
+pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use cost::Cost;
 pub use delegate::{
     Claim, Completion, Delegate, DelegateCache, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue,

@@ -11,7 +11,7 @@ use attache_ops::OpResolver;
 use serde::{Deserialize, Serialize};
 
 use super::model::{content_hash, identify, range_in_file};
-use super::{Cache, Contents, Entry, Key, KeyBuilder};
+use super::{CacheFolder, Contents, Entry, Key, KeyBuilder};
 
 /// The nodes that a delegate is offered, in their graph.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ pub(crate) trait AnswerPlace {
 
 /// The place of an answer in a cache.
 struct Place<'a> {
-    cache: &'a Cache,
+    cache: &'a CacheFolder,
     model: &'a Model,
     description: &'a str,
     key: Key,
@@ -77,7 +77,7 @@ struct Place<'a> {
 const FIRST_PART: usize = 2;
 
 /// Returns the place of a delegate's answer to an offer in a cache.
-pub(super) fn place<'a>(cache: &'a Cache, by: Respondent<'a>, offer: &Offer<'a>) -> Box<dyn AnswerPlace + 'a> {
+pub(super) fn place<'a>(cache: &'a CacheFolder, by: Respondent<'a>, offer: &Offer<'a>) -> Box<dyn AnswerPlace + 'a> {
     let mut key = KeyBuilder::new("plan");
     identify(offer.model, by.model_token, &mut key);
     key.add(by.name.as_bytes()).add(by.key);

@@ -41,7 +41,7 @@ const ROW: usize = 32;
 const ALIGNMENT: usize = 64;
 
 /// Maximum number of sections.
-const MOST_SECTIONS: usize = 1 << 16;
+pub(super) const MOST_SECTIONS: usize = 1 << 16;
 
 /// The bytes that a thread hashes at once. The checksum of a larger section is that of the checksums of its blocks.
 const BLOCK: usize = 1 << 20;

@@ -9,6 +9,7 @@ mod error;
 mod folder;
 mod key;
 mod model;
+mod packed;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,9 @@ pub(crate) use self::answer::{Answer, AnswerPlace, Offer, Respondent, StoredAnsw
 pub(crate) use self::entry::{Contents, Entry};
 pub use self::error::CacheError;
 pub(crate) use self::key::{Key, KeyBuilder};
+pub(crate) use self::packed::{OpenPacked, PackedWeights, open as open_packed};
 
-/// The default of [`Cache::limit`], in bytes.
+/// The default of [`CacheFolder::limit`], in bytes.
 const DEFAULT_LIMIT: u64 = 2 << 30;
 
 /// A folder in which plans and packed weights are stored, so that later starts are fast. Clones refer to the same folder.
@@ -30,16 +32,16 @@ const DEFAULT_LIMIT: u64 = 2 << 30;
 /// The folder belongs to one user: it is created so that nobody else may read or write it, and entries are neither read
 /// nor written if others may write to it. Several processes can use it at the same time. It may be deleted at any time.
 #[derive(Clone)]
-pub struct Cache {
+pub struct CacheFolder {
     folder: Arc<Folder>,
     limit: u64,
     /// The function [`answer::place`]. Programs that open no cache do not contain it.
     place: PlaceOfAnswer,
 }
 
-type PlaceOfAnswer = for<'a> fn(&'a Cache, Respondent<'a>, &Offer<'a>) -> Box<dyn AnswerPlace + 'a>;
+type PlaceOfAnswer = for<'a> fn(&'a CacheFolder, Respondent<'a>, &Offer<'a>) -> Box<dyn AnswerPlace + 'a>;
 
-/// A file of a [`Cache`].
+/// A file of a [`CacheFolder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheEntry {
@@ -54,7 +56,7 @@ pub struct CacheEntry {
     pub used: SystemTime,
 }
 
-impl Cache {
+impl CacheFolder {
     /// Opens a folder, and creates it if it is missing.
     ///
     /// # Errors
@@ -171,9 +173,9 @@ impl Cache {
     }
 }
 
-impl fmt::Debug for Cache {
+impl fmt::Debug for CacheFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").field("folder", &self.folder.path()).field("limit", &self.limit).finish()
+        f.debug_struct("CacheFolder").field("folder", &self.folder.path()).field("limit", &self.limit).finish()
     }
 }
 
@@ -195,9 +197,9 @@ mod tests {
         Contents::new("a test", sections)
     }
 
-    fn cache() -> (tempfile::TempDir, Cache) {
+    fn cache() -> (tempfile::TempDir, CacheFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path().join("cache")).unwrap();
+        let cache = CacheFolder::open(folder.path().join("cache")).unwrap();
         (folder, cache)
     }
 
@@ -249,7 +251,7 @@ mod tests {
             let file = fs::File::options().write(true).open(cache.folder().join(key(name).file())).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         };
-        (set("a", 1), set("b", 2), set("c", 3));
+        [("a", 1), ("b", 2), ("c", 3)].iter().for_each(|(name, seconds)| set(name, *seconds));
         assert!(cache.load(&key("a")).is_some(), "which makes it the one that was used last");
         let limited = cache.clone().limit(3 * 1300);
         limited.store(&key("d"), &contents(&[&block]));
@@ -279,7 +281,7 @@ mod tests {
         for wrong in [0o720, 0o702, 0o777] {
             set(cache.folder(), wrong);
             assert!(cache.load(&key("a")).is_none(), "a folder of mode {wrong:o}");
-            assert!(Cache::open(cache.folder()).is_err());
+            assert!(CacheFolder::open(cache.folder()).is_err());
             cache.store(&key("b"), &contents(&[b"two"]));
         }
         set(cache.folder(), 0o700);

@@ -46,18 +46,20 @@ pub(crate) fn content_hash(model: &Model) -> [u8; 32] {
 /// Returns a hash of the file without the contents of large constants.
 fn structure_hash(model: &Model) -> blake3::Hash {
     let bytes: &[u8] = model.bytes();
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    // Joined, because many small parts take longer to hash than a large one.
+    let mut structure = Vec::new();
     let mut end = 0;
     for large in large_constants(model) {
         // Constants may share bytes.
         let between = bytes.get(end..large.start).unwrap_or_default();
-        hasher.update(&(between.len() as u64).to_le_bytes()).update(between);
-        hasher.update(&(large.start as u64).to_le_bytes()).update(&(large.end as u64).to_le_bytes());
+        structure
+            .extend([between.len(), large.start, large.end].map(|number| (number as u64).to_le_bytes()).as_flattened());
+        structure.extend(between);
         end = end.max(large.end);
     }
-    hasher.update(&bytes[end..]);
-    hasher.finalize()
+    structure.extend(((bytes.len() - end) as u64).to_le_bytes());
+    structure.extend(&bytes[end..]);
+    blake3::hash(&structure)
 }
 
 /// Returns the ranges of the large constants in the file, in ascending order.

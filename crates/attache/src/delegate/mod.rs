@@ -18,7 +18,7 @@ use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, U
 use attache_model::{Model, Operator, schema};
 
 use self::guard::discard;
-use crate::{Cache, KernelProfile};
+use crate::{CacheFolder, KernelProfile};
 
 /// Runs parts of graphs on an accelerator. Panics in a delegate or in one of its kernels are caught. They count as an
 /// unsupported node, a failed preparation or a failed run, and are listed in [`Report::panics`](crate::Report::panics).
@@ -74,7 +74,7 @@ pub trait Delegate: Send + Sync {
 #[non_exhaustive]
 pub struct DelegateCache<'a> {
     /// The folder.
-    pub cache: &'a Cache,
+    pub cache: &'a CacheFolder,
     /// A text that stands for the weights of the model, so that they need not be read to find what is stored. A program
     /// that gives two models that differ in nothing but weights the same token gets the weights of the first one.
     pub model_token: Option<&'a str>,
@@ -88,7 +88,7 @@ pub struct DelegateCache<'a> {
 impl<'a> DelegateCache<'a> {
     /// Describes what a delegate stores in a folder.
     #[must_use]
-    pub fn new(cache: &'a Cache, key: Vec<u8>, description: impl Into<String>) -> Self {
+    pub fn new(cache: &'a CacheFolder, key: Vec<u8>, description: impl Into<String>) -> Self {
         Self { cache, model_token: None, key, description: description.into() }
     }
 

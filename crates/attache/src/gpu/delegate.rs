@@ -17,7 +17,7 @@ use super::program::{GpuClaim, Stitched, stitch};
 use super::stored::PlanFunctions;
 use crate::delegate::guard::guarded;
 use crate::{
-    Cache, Claim, Delegate, DelegateCache, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning,
+    CacheFolder, Claim, Delegate, DelegateCache, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning,
     PreparedPartition,
 };
 
@@ -42,7 +42,7 @@ pub struct GpuDelegate {
 /// Where the delegate's plans are stored.
 #[derive(Clone)]
 struct StoredPlans {
-    cache: Cache,
+    cache: CacheFolder,
     functions: PlanFunctions,
     model_token: Option<String>,
 }
@@ -312,7 +312,7 @@ impl Delegate for GpuDelegate {
 
     fn restore(&self, partition: Partition<'_>, parts: &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         match &self.stored {
-            Some(stored) => (stored.functions.restore)(self, partition, parts),
+            Some(stored) => (stored.functions.restore)(&self.device, self.runs(), partition, parts),
             None => Err(DelegateError::new("no plans are stored")),
         }
     }

@@ -208,7 +208,7 @@ impl GpuDelegateOptions {
     }
 
     /// Stores plans, compiled shaders and packed weights in a folder, which is created if it is missing, so that later
-    /// starts with the same model, device, driver and options take them from there ([`Cache`](crate::Cache)). If the
+    /// starts with the same model, device, driver and options take them from there ([`CacheFolder`](crate::CacheFolder)). If the
     /// folder cannot be used, nothing is stored, which is a line in the log. Nothing is stored by default.
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(PlanFolder::new(folder.into()));

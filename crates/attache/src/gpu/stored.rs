@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 
 use attache_base::Bytes;
 use attache_gpu::{
-    Executable, GpuError, Interface, PlanSummary, Precision, StoredExecutable, Submission, ValueFormat, interface,
+    Device, Executable, GpuError, Interface, PlanSummary, Precision, Runs, StoredExecutable, Submission, ValueFormat,
+    interface,
 };
 use attache_gpu_ir::Program;
 use attache_graph::{Graph, NodeId, Quantized, TensorId};
 use serde::{Deserialize, Serialize};
 
-use super::delegate::GpuDelegate;
 use super::kernel::{GpuPartition, PartitionInfo, failure};
 use crate::cache::CacheError;
-use crate::{Cache, DelegateError, Partition, PreparedPartition};
+use crate::{CacheFolder, DelegateError, Partition, PreparedPartition};
 
 /// A folder for stored plans that was asked for, and the functions that use it. Programs that ask for none do not contain
 /// these functions.
 #[derive(Clone)]
 pub(super) struct PlanFolder {
     folder: PathBuf,
-    open: fn(&Path) -> Result<Cache, CacheError>,
+    open: fn(&Path) -> Result<CacheFolder, CacheError>,
     pub(super) functions: PlanFunctions,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct PlanFunctions {
     /// Returns the first part of what is stored of a partition.
     pub(super) head: fn(Submission, Option<Quantized>) -> Vec<u8>,
     /// Restores a partition from its parts.
-    pub(super) restore: fn(&GpuDelegate, Partition<'_>, &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError>,
+    pub(super) restore: fn(&Device, Runs, Partition<'_>, &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError>,
 }
 
 impl PlanFolder {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, open: |folder| Cache::open(folder), functions: PlanFunctions { make, head, restore } }
+        Self { folder, open: |folder| CacheFolder::open(folder), functions: PlanFunctions { make, head, restore } }
     }
 
     /// Opens the folder. If it cannot be used, nothing is stored, which is a line in the log.
-    pub(super) fn open(&self) -> Option<Cache> {
+    pub(super) fn open(&self) -> Option<CacheFolder> {
         (self.open)(&self.folder).inspect_err(|error| tracing::warn!("plans are not stored: {error}")).ok()
     }
 }
@@ -86,7 +86,8 @@ fn head(submission: Submission, quantized: Option<Quantized>) -> Vec<u8> {
 }
 
 fn restore(
-    delegate: &GpuDelegate,
+    device: &Device,
+    runs: Runs,
     partition: Partition<'_>,
     parts: &[Bytes],
 ) -> Result<Box<dyn PreparedPartition>, DelegateError> {
@@ -97,14 +98,14 @@ fn restore(
     let submission = if is_replayed { Submission::Replay } else { Submission::Encoder };
     let quantized = is_exact.map(|is_exact| if is_exact { Quantized::Exact } else { Quantized::View });
     let failed = |error: GpuError| failure("Prepare", &error);
-    let interface = interface(delegate.device(), submission).map_err(failed)?;
+    let interface = interface(device, submission).map_err(failed)?;
     let executable = Executable::restore(&*interface, &StoredExecutable::from_parts(parts)).map_err(failed)?;
     if !fits(executable.summary(), &partition) {
         return Err(wrong());
     }
     let nodes: Vec<NodeId> = partition.nodes.iter().map(|(id, _)| *id).collect();
     let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, quantized);
-    let restored = GpuPartition::new(executable, info, delegate.runs()).map_err(failed)?;
+    let restored = GpuPartition::new(executable, info, runs).map_err(failed)?;
     Ok(Box::new(restored.restored()))
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn prepare(
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
     options.limits.check_graph(&graph, subgraph)?;
-    let log = attache_passes::run(&mut graph);
+    let log = attache_passes::run_with(&mut graph, &*shared.folded(subgraph));
     options.limits.check_graph(&graph, subgraph)?;
     shared.share_constants(&mut graph, subgraph);
     let assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver);

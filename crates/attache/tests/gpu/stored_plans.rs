@@ -1,7 +1,7 @@
 //! Plans that are stored in a cache and restored from it.
 
 use attache::gpu::{Precision, Submission};
-use attache::{Cache, GpuDelegate, GpuDelegateOptions, Interpreter, Model, Report};
+use attache::{CacheFolder, GpuDelegate, GpuDelegateOptions, Interpreter, Model, Report};
 
 use crate::common::Net;
 
@@ -62,7 +62,7 @@ fn restored_plans_give_the_same_bits() {
             }
         }
     }
-    let cache = Cache::open(folder.path().join("cache")).unwrap();
+    let cache = CacheFolder::open(folder.path().join("cache")).unwrap();
     assert_eq!(cache.entries().unwrap().len(), 16);
     assert!(cache.entries().unwrap().iter().all(|entry| cache.verify(entry).is_ok()));
 }
