@@ -9,8 +9,8 @@ mod program;
 mod stages;
 
 pub use attache_gpu::{
-    Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, Precision, Submission,
-    VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
+    Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, OpenTimes, Precision,
+    Submission, VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
