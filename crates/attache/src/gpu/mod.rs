@@ -4,6 +4,7 @@ mod delegate;
 mod exchange;
 mod fault;
 mod kernel;
+mod opening;
 mod options;
 mod program;
 mod stages;
@@ -14,5 +15,6 @@ pub use attache_gpu::{
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
+pub use opening::GpuDelegateOpening;
 pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
 pub use stages::{GpuStage, stage};
