@@ -5,6 +5,10 @@
 //! [`Layout`] holds the location of each value in memory, and [`Plan`] holds everything that a run executes.
 //! Operators and graphs are unknown to this crate; callers express them as primitives.
 
+// To learn whether an open device may be shared by threads, the compiler follows the types of wgpu, which are nested
+// deeper than the default.
+#![recursion_limit = "256"]
+
 mod device;
 mod execute;
 mod fuse;
@@ -15,7 +19,7 @@ mod variants;
 mod wgsl;
 
 pub use device::{
-    Adapter, Backend, Device, DeviceCode, DeviceOptions, Fault, FaultPoint, ShaderCode, Submission, adapters,
+    Adapter, Backend, Device, DeviceCode, DeviceOptions, Fault, FaultPoint, OpenTimes, ShaderCode, Submission, adapters,
 };
 pub use execute::{
     DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,

@@ -73,7 +73,7 @@ pub use delegate::{
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]
-pub use gpu::{GpuDelegate, GpuDelegateOptions};
+pub use gpu::{GpuDelegate, GpuDelegateOpening, GpuDelegateOptions};
 pub use interpreter::{
     CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo,
     TensorKey,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use attache_base::Bytes;
 use attache_gpu::{
-    Adapter, Device, DeviceOptions, DevicePeaks, Executable, GpuError, GpuErrorKind, Matrices, Precision, Runs,
-    Submission, VariantChoice, VariantRequirement, Wait, interface, wgpu,
+    Adapter, Device, DeviceOptions, DevicePeaks, Executable, GpuError, GpuErrorKind, Matrices, OpenTimes, Precision,
+    Runs, Submission, VariantChoice, VariantRequirement, Wait, interface, wgpu,
 };
 use attache_gpu_ir::Program;
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
@@ -56,6 +56,10 @@ impl fmt::Debug for StoredPlans {
 impl GpuDelegate {
     /// Opens a device and creates the delegate.
     ///
+    /// Delegates of this process share an open device if the options that select or configure it are equal, with its
+    /// pipelines and constants. It is closed when the last delegate and the last interpreter on it are dropped. A
+    /// device that was lost is not shared any more: a new delegate opens it again.
+    ///
     /// # Errors
     ///
     /// Of kind [`ErrorKind::Usage`] if the inference priorities are contradictory, of kind [`ErrorKind::Unsupported`]
@@ -63,7 +67,7 @@ impl GpuDelegate {
     /// [`ErrorKind::Device`] if there is no matching device or it cannot be opened.
     pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
         options.resolved_precision()?;
-        let device = Device::open(&DeviceOptions {
+        let device = Device::shared(&DeviceOptions {
             backend: options.backend,
             adapter: options.adapter.clone(),
             hardware_only: !options.allows_software(),
@@ -185,10 +189,23 @@ impl GpuDelegate {
         self.precision
     }
 
-    /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
+    /// Returns the milliseconds that opening the device took, for the first of the delegates that share it; 0 if the
+    /// caller opened it.
     #[must_use]
     pub fn device_ms(&self) -> f64 {
-        self.device.open_ms()
+        self.open_times().total_ms()
+    }
+
+    /// Returns the parts of [`GpuDelegate::device_ms`].
+    #[must_use]
+    pub fn open_times(&self) -> OpenTimes {
+        self.device.open_times()
+    }
+
+    /// Whether this delegate and another one use the same open device.
+    #[must_use]
+    pub fn shares_device_with(&self, other: &Self) -> bool {
+        self.device.is_same(&other.device)
     }
 
     /// Checks that the GPU delegate can run a node, without opening a device. Buffer bindings are assumed to

@@ -4,16 +4,18 @@ mod delegate;
 mod exchange;
 mod fault;
 mod kernel;
+mod opening;
 mod options;
 mod program;
 mod stages;
 mod stored;
 
 pub use attache_gpu::{
-    Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, Precision, Submission,
-    VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
+    Adapter, Backend, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind, OpenTimes, Precision,
+    Submission, VariantChoice, VariantRequirement, Wait, adapters, variants, wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
+pub use opening::GpuDelegateOpening;
 pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
 pub use stages::{GpuStage, stage};

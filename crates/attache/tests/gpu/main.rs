@@ -18,6 +18,7 @@ mod device;
 mod extreme_integers;
 mod faults;
 mod flow;
+mod opening;
 mod partitions;
 mod profile;
 mod stored_plans;
