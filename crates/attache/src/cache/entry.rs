@@ -91,6 +91,12 @@ impl Entry {
         Ok(Self { key, description, sections })
     }
 
+    /// Checks the bytes of a file, and returns its key as well.
+    #[cfg(test)]
+    pub(crate) fn with_key(bytes: Bytes) -> Result<([u8; 32], Self), String> {
+        Self::of(bytes).map(|entry| (entry.key, entry))
+    }
+
     /// Whether the entry has this key.
     pub(super) fn has(&self, key: &Key) -> bool {
         self.key == key.hash
@@ -167,10 +173,15 @@ impl<'a> Contents<'a> {
 
     /// Writes the file.
     pub(super) fn write(&self, key: &Key, out: &mut impl Write) -> io::Result<()> {
+        self.write_as(key.hash, out)
+    }
+
+    /// Writes the file with the hash of a key.
+    pub(crate) fn write_as(&self, key: [u8; 32], out: &mut impl Write) -> io::Result<()> {
         let mut head = Vec::with_capacity(TABLE + ROW * self.sections.len());
         head.extend(VERSION.to_le_bytes());
         head.extend((self.sections.len() as u32).to_le_bytes());
-        head.extend(key.hash);
+        head.extend(key);
         let mut end = TABLE + ROW * self.sections.len();
         for section in &self.sections {
             let start = end.next_multiple_of(ALIGNMENT);

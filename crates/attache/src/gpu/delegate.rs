@@ -14,7 +14,7 @@ use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 use super::kernel::{GpuPartition, failure};
 use super::options::GpuDelegateOptions;
 use super::program::{GpuClaim, Stitched, stitch};
-use super::stored::PlanFunctions;
+use super::stored::{Parts, PlanFunctions};
 use crate::delegate::guard::guarded;
 use crate::{
     CacheFolder, Claim, Delegate, DelegateCache, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning,
@@ -234,7 +234,7 @@ impl GpuDelegate {
         program: Program,
         submission: Submission,
         quantized: Option<Quantized>,
-    ) -> Result<(Executable, Option<Vec<Vec<u8>>>), GpuError> {
+    ) -> Result<(Executable, Option<Parts>), GpuError> {
         let interface = interface(&self.device, submission)?;
         let Some(StoredPlans { functions, .. }) = &self.stored else {
             return Ok((Executable::on(&*interface, program, self.precision)?, None));
