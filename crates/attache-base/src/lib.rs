@@ -14,6 +14,7 @@ mod pool;
 mod quantization;
 mod shape;
 mod stopwatch;
+pub mod storable;
 mod window;
 
 pub use buffer::AlignedBuffer;

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
+use serde::{Deserialize, Serialize};
 
 use crate::{Primitive, RowStep};
 
@@ -20,7 +21,7 @@ impl ValueId {
 }
 
 /// The type of a value's elements. The back end decides how they are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scalar {
     /// A 32-bit float.
     F32,
@@ -29,7 +30,7 @@ pub enum Scalar {
 }
 
 /// An 8-bit integer type whose range contains all elements of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ByteType {
     /// Signed bytes, -128 to 127.
     Signed,

@@ -5,6 +5,10 @@
 //! [`Layout`] holds the location of each value in memory, and [`Plan`] holds everything that a run executes.
 //! Operators and graphs are unknown to this crate; callers express them as primitives.
 
+// To learn whether an open device may be shared by threads, the compiler follows the types of wgpu, which are nested
+// deeper than the default.
+#![recursion_limit = "256"]
+
 mod bind;
 mod device;
 mod execute;
@@ -18,10 +22,12 @@ mod wgsl;
 pub use bind::{BoundTensor, BufferBinding, ChannelOrder, InputBinding, OutputBinding, TextureSource, TextureTarget};
 #[doc(hidden)]
 pub use device::validated_adapter;
-pub use device::{Adapter, Backend, Device, DeviceOptions, Fault, FaultPoint, Submission, adapters};
+pub use device::{
+    Adapter, Backend, Device, DeviceCode, DeviceOptions, Fault, FaultPoint, OpenTimes, ShaderCode, Submission, adapters,
+};
 pub use execute::{
     DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
-    SharedValue, Span, Times, Wait, interface,
+    SharedValue, Span, StoredExecutable, Times, Wait, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{
@@ -30,8 +36,8 @@ pub use kernel::{
 };
 pub use layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 pub use plan::{
-    BoundRange, BufferRange, Dispatch, DispatchCost, Plan, PlanBuffer, PlanReport, PlannedDispatch, Weight,
-    WeightSource,
+    BoundRange, BufferRange, Dispatch, DispatchCost, DispatchSummary, Plan, PlanBuffer, PlanReport, PlanSummary,
+    PlannedDispatch, ValueFormat, Weight, WeightSource,
 };
 pub use variants::{GeneratedKernel, VariantRequirement, variants, write};
 pub use wgpu;

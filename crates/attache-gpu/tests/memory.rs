@@ -49,7 +49,6 @@ fn the_device_alone_keeps_weights() {
             )
             .unwrap();
             assert!(planned.host_constant_bytes() >= 2 * WEIGHTS, "the constants, and what was packed of them");
-            let (text, variants) = (planned.to_string(), planned.variants());
             drop(planned);
 
             let before = resident();
@@ -58,10 +57,8 @@ fn the_device_alone_keeps_weights() {
             // The allocator retains part of the memory that preparation freed, but less than the weights as f32.
             assert!(grown < on_device + WEIGHTS, "{grown} bytes with {precision:?} and {submission:?}");
 
-            let plan = session.plan_report();
-            assert_eq!((plan.host_constant_bytes(), plan.to_string(), plan.variants()), (0, text, variants));
             assert!(session.report().weights_bytes >= on_device);
-            assert!(session.dispatch_costs()[0].bytes_read as usize >= on_device);
+            assert!(session.summary().dispatches[0].cost.bytes_read as usize >= on_device);
         }
     }
 }

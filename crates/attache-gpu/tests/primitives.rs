@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 use attache_base::{Constant, Shape};
 use attache_gpu::{
-    Backend, Binding, Device, DeviceOptions, Matrices, Precision, Session, StorageFormat, Submission, VariantChoice,
-    VariantRequirement, variants,
+    Backend, Binding, Device, DeviceOptions, Matrices, PlanReport, Precision, Session, StorageFormat, Submission,
+    ValueFormat, VariantChoice, VariantRequirement, variants,
 };
 use attache_gpu_ir::{
     BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, Primitive, Program,
@@ -73,15 +73,17 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
             choices.extend(session.report().alternatives.into_iter().map(VariantChoice::Named));
         }
         check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
-        let bound = session.plan_report().dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
+        let apart = form.submission == Submission::Encoder;
+        let report = PlanReport::new(program.clone(), form.precision, device.limits(), apart).unwrap();
+        let bound = report.dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
         let asked = program.steps.iter().map(|step| step.inputs.len() + step.outputs.len()).max();
         let most = asked.max(Some(form.device.limits().max_bindings));
         assert!(bound <= most, "{label}, {choice:?}: {bound:?} buffers of\n{program}");
         let halves =
             |binding: &Binding| matches!(binding, Binding::Write(_, StorageFormat::Half | StorageFormat::HalfPairs));
-        let mut bindings = session.plan_report().dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
+        let mut bindings = report.dispatches.iter().flat_map(|dispatch| &dispatch.shader.bindings);
         seen.extend(bindings.any(halves).then_some("halves"));
-        seen.extend(session.plan_report().variants());
+        seen.extend(session.report().variants);
     }
     seen
 }
@@ -95,9 +97,10 @@ fn check_session(
     (tensors, expected): (&[HostTensor], &[HostTensor]),
 ) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
-    let is_byte = |id: ValueId| matches!(session.plan_report().storages.of(id), StorageFormat::Bytes(_));
-    let bytes: Vec<bool> = session.plan_report().program.outputs.iter().map(|id| is_byte(*id)).collect();
-    let stored: Vec<bool> = program.inputs.iter().map(|id| is_byte(*id)).collect();
+    let are_bytes = |formats: &[ValueFormat]| -> Vec<bool> {
+        formats.iter().map(|format| matches!(format.storage, StorageFormat::Bytes(_))).collect()
+    };
+    let (bytes, stored) = (are_bytes(&session.summary().outputs), are_bytes(&session.summary().inputs));
     for (index, (tensor, id)) in tensors.iter().zip(&program.inputs).enumerate() {
         let bytes: Vec<u8> = match program.value(*id).scalar {
             _ if stored[index] => tensor.elements.iter().map(|x| *x as i32 as u8).collect(),

@@ -1,7 +1,7 @@
 //! Evaluation: the interface through which an operator runs on the CPU. [`Eval`] provides inputs and outputs
 //! as slices, threads, a cache for packed weights, and access to the interpreter.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -192,20 +192,35 @@ impl Handle {
 /// the same [`SharedCache`] use one copy of it.
 #[derive(Default)]
 pub struct Cache {
-    kept: Option<Arc<dyn Any + Send + Sync>>,
+    kept: Option<CachedValue>,
     shared: Option<Arc<SharedCache>>,
 }
+
+/// A value in a cache.
+pub type CachedValue = Arc<dyn Any + Send + Sync>;
 
 /// Values that the caches of a node have in common: in all interpreters of a compiled model, and for all shapes
 /// of its inputs.
 #[derive(Default)]
-pub struct SharedCache(Mutex<Vec<Variant>>);
+pub struct SharedCache {
+    variants: Mutex<Vec<Variant>>,
+    stored: Option<Box<dyn StoredValues>>,
+}
+
+/// The values of a node that an earlier process has stored.
+pub trait StoredValues: Send + Sync {
+    /// Returns the stored value of this type for these parameters; `None` if there is none.
+    fn find(&self, type_id: TypeId, parameters: &[usize]) -> Option<CachedValue>;
+
+    /// Takes note of a value that was made for these parameters because it was not found, so that it can be stored.
+    fn made(&self, type_id: TypeId, parameters: &[usize], value: &CachedValue);
+}
 
 /// One value of a [`SharedCache`].
 struct Variant {
     /// The parameters besides the node's constants and attributes that the value was made for.
     parameters: Vec<usize>,
-    value: Arc<dyn Any + Send + Sync>,
+    value: CachedValue,
 }
 
 impl fmt::Debug for Cache {
@@ -221,36 +236,52 @@ impl fmt::Debug for SharedCache {
 }
 
 impl SharedCache {
+    /// Creates a cache that looks for values that it lacks among stored ones.
+    #[must_use]
+    pub fn new(stored: Option<Box<dyn StoredValues>>) -> Self {
+        Self { variants: Mutex::default(), stored }
+    }
+
     /// Whether nothing is cached yet.
     pub fn is_empty(&self) -> bool {
         self.variants().is_empty()
     }
 
-    /// Returns the value of type `T` for these parameters. If there is none, makes it, while other threads that
+    /// Returns the value of this type for these parameters. If there is none, makes it, while other threads that
     /// need a value of this cache wait.
-    fn get_or_make<T: Any + Send + Sync>(
+    fn get_or_make(
         &self,
+        type_id: TypeId,
         parameters: Vec<usize>,
-        make: impl FnOnce() -> T,
-    ) -> Arc<dyn Any + Send + Sync> {
+        make: &mut dyn FnMut() -> CachedValue,
+    ) -> CachedValue {
         let mut variants = self.variants();
-        let fits = |variant: &&Variant| variant.parameters == parameters && variant.value.is::<T>();
-        if let Some(variant) = variants.iter().find(fits) {
-            return variant.value.clone();
+        if let Some(value) = self.find(&mut variants, type_id, &parameters) {
+            return value;
         }
-        let value: Arc<dyn Any + Send + Sync> = Arc::new(make());
+        let value = make();
+        if let Some(stored) = &self.stored {
+            stored.made(type_id, &parameters, &value);
+        }
         variants.push(Variant { parameters, value: value.clone() });
         value
     }
 
-    fn get<T: Any + Send + Sync>(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        let variants = self.variants();
-        variants.iter().find(|variant| variant.value.is::<T>()).map(|variant| variant.value.clone())
+    /// Returns the value of this type for these parameters, which may be a stored one; `None` if there is none.
+    fn find(&self, variants: &mut Vec<Variant>, type_id: TypeId, parameters: &[usize]) -> Option<CachedValue> {
+        let fits = |variant: &&Variant| variant.parameters == parameters && (*variant.value).type_id() == type_id;
+        if let Some(variant) = variants.iter().find(fits) {
+            return Some(variant.value.clone());
+        }
+        let stored = self.stored.as_ref()?.find(type_id, parameters);
+        let value = stored.filter(|value| (**value).type_id() == type_id)?;
+        variants.push(Variant { parameters: parameters.to_vec(), value: value.clone() });
+        Some(value)
     }
 
     fn variants(&self) -> MutexGuard<'_, Vec<Variant>> {
         // A panic while a value was made has added nothing.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.variants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -266,11 +297,12 @@ impl Cache {
         self.kept = None;
     }
 
-    /// Returns the value of type `T` that this cache returned last or that is in the shared cache; `None` if
-    /// there is none.
-    pub fn get<T: Any + Send + Sync>(&mut self) -> Option<&T> {
-        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.kept = self.shared.as_ref()?.get::<T>();
+    /// Returns the value of type `T` that this cache returned last, or the one for these parameters that is in the
+    /// shared cache; `None` if there is none.
+    pub fn get_for<T: Any + Send + Sync>(&mut self, parameters: impl FnOnce() -> Vec<usize>) -> Option<&T> {
+        if !self.keeps(TypeId::of::<T>()) {
+            let shared = self.shared.as_ref()?;
+            self.kept = shared.find(&mut shared.variants(), TypeId::of::<T>(), &parameters());
         }
         self.kept.as_ref()?.downcast_ref()
     }
@@ -288,13 +320,25 @@ impl Cache {
         parameters: impl FnOnce() -> Vec<usize>,
         make: impl FnOnce() -> T,
     ) -> &T {
-        if !self.kept.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.kept = Some(match &self.shared {
-                Some(shared) => shared.get_or_make(parameters(), make),
-                None => Arc::new(make()),
-            });
+        if !self.keeps(TypeId::of::<T>()) {
+            let mut make = Some(make);
+            let mut make = || Arc::new(make.take().expect("it is called once")()) as CachedValue;
+            self.keep(TypeId::of::<T>(), parameters(), &mut make);
         }
         self.kept.as_ref().and_then(|kept| kept.downcast_ref()).expect("just made with this type")
+    }
+
+    /// Whether the value that was returned last is of this type.
+    fn keeps(&self, type_id: TypeId) -> bool {
+        self.kept.as_ref().is_some_and(|kept| (**kept).type_id() == type_id)
+    }
+
+    /// Keeps the value of this type for these parameters, which `make` makes if there is none. Compiled once for all types.
+    fn keep(&mut self, type_id: TypeId, parameters: Vec<usize>, make: &mut dyn FnMut() -> CachedValue) {
+        self.kept = Some(match &self.shared {
+            Some(shared) => shared.get_or_make(type_id, parameters, make),
+            None => make(),
+        });
     }
 }
 

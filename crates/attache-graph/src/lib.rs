@@ -13,7 +13,7 @@ mod op;
 mod patch;
 
 pub use error::{OpError, Unsupported};
-pub use eval::{Cache, Eval, Handle, Host, SharedCache, TensorMut, TensorRef};
+pub use eval::{Cache, CachedValue, Eval, Handle, Host, SharedCache, StoredValues, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
 pub use lowering::{AffineParameters, Lowered, Lowering, Quantized};

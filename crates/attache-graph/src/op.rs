@@ -58,6 +58,12 @@ pub trait Op: fmt::Debug + Send + Sync {
         Err(Unsupported::new("it has no GPU form"))
     }
 
+    /// Whether a program registered the operator, so that its code is not a part of the library.
+    #[doc(hidden)]
+    fn is_registered(&self) -> bool {
+        false
+    }
+
     /// Whether the operator only changes the shape: its only output has the elements of its first input, so
     /// the operator does no work if both share memory.
     fn is_reshape(&self) -> bool {

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 
+use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
 use crate::engine::Shared;
@@ -83,6 +84,17 @@ pub struct PackedFilter {
 }
 
 impl PackedFilter {
+    /// Returns the numbers from which the extents of the packed form follow: groups, and outputs and depth of each.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        Self::extents(convolution).to_vec()
+    }
+
+    pub(crate) fn extents(convolution: &Convolution) -> [usize; 3] {
+        let Convolution { groups, input: [.., channels], output: [.., outputs], kernel, .. } = *convolution;
+        let each = |count: usize| count.checked_div(groups).unwrap_or(0);
+        [groups, each(outputs), kernel[0] * kernel[1] * each(channels)]
+    }
+
     /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias.
     ///
     /// # Panics
@@ -95,6 +107,16 @@ impl PackedFilter {
             PackedMatrix::pack(isa, outputs, depth, &filter[group * outputs * depth..][..outputs * depth], bias)
         };
         Self { groups: (0..groups).map(pack).collect() }
+    }
+}
+
+impl Storable for PackedFilter {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        self.groups.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        Some(Self { groups: Vec::load(parts, parameters)? })
     }
 }
 

@@ -7,7 +7,10 @@
 
 use std::ops::Range;
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use crate::convolution::Convolution;
+use crate::packed::{PackedValues, lines};
 use crate::simd::{Multiversioned, Simd};
 use crate::{AlignedFloats, Engine, Isa, math, scratch};
 
@@ -17,10 +20,15 @@ pub struct PackedDepthwise {
     isa: Isa,
     channels: usize,
     taps: usize,
-    values: AlignedFloats,
+    values: PackedValues,
 }
 
 impl PackedDepthwise {
+    /// Returns the numbers from which the extents of the packed form follow: channels and taps.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        vec![convolution.output[2], convolution.kernel[0] * convolution.kernel[1]]
+    }
+
     /// Packs a filter `[height, width, output channels]` and its bias. Output channel `c × multiplier + m` reads input
     /// channel `c`.
     ///
@@ -44,7 +52,19 @@ impl PackedDepthwise {
             push(bias);
             filter.chunks_exact(channels).for_each(|row| push(Some(row)));
         }
-        Self { isa, channels, taps, values: AlignedFloats::from(&*values) }
+        Self { isa, channels, taps, values: AlignedFloats::from(&*values).into() }
+    }
+}
+
+impl Storable for PackedDepthwise {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        self.values.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let (isa, &[channels, taps]) = (Isa::detect(), parameters) else { return None };
+        let values = PackedValues::load(parts, lines(channels, isa.lanes(), taps)?)?;
+        Some(Self { isa, channels, taps, values })
     }
 }
 
@@ -86,14 +106,14 @@ pub fn depthwise(
 fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDepthwise, output: &mut [f32]) {
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
     let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
-    let lanes = filter.isa.lanes();
+    let (values, lanes) = (&*filter.values, filter.isa.lanes());
     for (pixel, output) in output.chunks_exact_mut(outputs).enumerate() {
         let (batch, at) = (pixel / (rows * columns), [pixel / columns % rows, pixel % columns]);
         let first = [0, 1].map(|axis| (at[axis] * strides[axis]) as isize - before[axis] as isize);
         let down = taps(first[0], kernel[0], dilations[0], height);
         let across = taps(first[1], kernel[1], dilations[1], width);
         for (channel, value) in output.iter_mut().enumerate() {
-            let weights = &filter.values[channel / lanes * lanes * (filter.taps + 1) + channel % lanes..];
+            let weights = &values[channel / lanes * lanes * (filter.taps + 1) + channel % lanes..];
             let mut sum = weights[0];
             for (ky, kx) in down.clone().flat_map(|ky| across.clone().map(move |kx| (ky, kx))) {
                 let y = (first[0] + (ky * dilations[0]) as isize) as usize;
@@ -142,6 +162,8 @@ fn taps(first: isize, kernel: usize, dilation: usize, extent: usize) -> Range<us
 /// Kernel that computes one row of the output.
 struct Row<'a> {
     filter: &'a PackedDepthwise,
+    /// The values of the filter.
+    weights: &'a [f32],
     /// One image, with as many channels as the output.
     input: &'a [f32],
     output: &'a mut [f32],
@@ -177,6 +199,7 @@ impl<'a> Row<'a> {
         let first = (top + (down.start * dilations[0]) as isize).max(0) as usize * line;
         Self {
             filter,
+            weights: &filter.values,
             input,
             output,
             width,
@@ -241,14 +264,14 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> usize {
-        let Row { filter, kernel, stride, dilation, step, first, .. } = *self.row;
+        let Row { filter, weights, kernel, stride, dilation, step, first, .. } = *self.row;
         let channels = filter.channels;
         let left = (self.x * stride) as isize - self.row.before as isize;
         let across = taps(left, kernel, dilation, self.row.width);
         let left = (left + (across.start * dilation) as isize).max(0) as usize;
         let (lower, upper) = (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1));
         // Copied to local variables, so that the stores cannot alias them.
-        let (down, size, weights) = (self.row.down.clone(), filter.taps + 1, filter.values.as_ptr());
+        let (down, size, weights) = (self.row.down.clone(), filter.taps + 1, weights.as_ptr());
         let source = self.row.input.as_ptr().wrapping_add(first + left * channels);
         let target = self.row.output.as_mut_ptr().wrapping_add(self.x * channels);
         for channel in (0..channels).step_by(S::LANES) {
@@ -311,7 +334,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         let channels = filter.channels;
         let block = Block {
             down: self.row.down.clone(),
-            weights: filter.values.as_ptr(),
+            weights: self.row.weights.as_ptr(),
             source: input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels),
             target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
             channels,

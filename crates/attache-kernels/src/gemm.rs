@@ -7,7 +7,10 @@
 
 use std::ops::Range;
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use crate::engine::Shared;
+use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
 
@@ -20,7 +23,7 @@ pub struct PackedMatrix {
     isa: Isa,
     outputs: usize,
     depth: usize,
-    values: AlignedFloats,
+    values: PackedValues,
 }
 
 impl PackedMatrix {
@@ -53,11 +56,11 @@ impl PackedMatrix {
         }
         let lanes = isa.lanes();
         let length = outputs.next_multiple_of(lanes) * (depth + 1);
-        let mut matrix = Self { isa, outputs, depth, values: AlignedFloats::zeros(length) };
+        let mut matrix = Self { isa, outputs, depth, values: AlignedFloats::zeros(length).into() };
         for panel in 0..matrix.panels() {
             let (columns, width) = (matrix.columns(panel), matrix.width(panel));
             let start = matrix.offset(panel);
-            let values = &mut matrix.values[start..start + width * (depth + 1)];
+            let values = &mut matrix.values.to_mut()[start..start + width * (depth + 1)];
             for (lane, output) in columns.enumerate() {
                 values[lane] = bias.map_or(0.0, |bias| bias[output]);
                 let source = &weights[(output * strides[0]).min(weights.len())..];
@@ -68,6 +71,11 @@ impl PackedMatrix {
             }
         }
         matrix
+    }
+
+    /// Returns the numbers from which the extents of the packed form of `outputs` columns and `depth` terms follow.
+    pub fn parameters(outputs: usize, depth: usize) -> Vec<usize> {
+        vec![outputs, depth]
     }
 
     /// Returns the number of columns of C (N).
@@ -108,6 +116,18 @@ impl PackedMatrix {
     fn panel(&self, panel: usize) -> &[f32] {
         let start = self.offset(panel);
         &self.values[start..start + self.width(panel) * (self.depth + 1)]
+    }
+}
+
+impl Storable for PackedMatrix {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        self.values.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let (isa, &[outputs, depth]) = (Isa::detect(), parameters) else { return None };
+        let values = PackedValues::load(parts, lines(outputs, isa.lanes(), depth)?)?;
+        Some(Self { isa, outputs, depth, values })
     }
 }
 

@@ -18,6 +18,7 @@ mod engine;
 pub mod gemm;
 mod math;
 pub mod movement;
+mod packed;
 pub mod pooling;
 pub mod quantized;
 pub mod reduce;

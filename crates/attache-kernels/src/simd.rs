@@ -78,6 +78,11 @@ impl Isa {
         }
     }
 
+    /// Returns the names of the forms in which weights are packed for this instruction set: floats and integers.
+    pub fn formats(self) -> String {
+        format!("{} and {}", self.name(), crate::quantized::integers_of(self))
+    }
+
     /// Returns the number of `f32` elements per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {

@@ -5,6 +5,8 @@
 //! one stride apart.
 #![allow(unsafe_code)] // The phases interleave in the output.
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::PackedMatrix;
 use crate::{Engine, Isa};
@@ -107,10 +109,15 @@ impl Phase {
 }
 
 impl PackedTransposeFilter {
-    /// Returns the numbers on which the packed form depends besides filter and bias: the taps of each phase.
+    /// Returns the numbers on which the packed form depends besides filter and bias: the output and input channels, and
+    /// the number of taps of each phase followed by these taps.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        let phases = Phase::all(convolution).0;
-        phases.iter().flat_map(|phase| [phase.taps.len()].into_iter().chain(phase.taps.iter().copied())).collect()
+        let mut parameters = vec![convolution.output[2], convolution.input[2]];
+        for phase in Phase::all(convolution).0 {
+            parameters.push(phase.taps.len());
+            parameters.extend(phase.taps);
+        }
+        parameters
     }
 
     /// Packs a filter `[output channels, height, width, input channels]` and its bias. Groups and dilations must be 1.
@@ -126,6 +133,23 @@ impl PackedTransposeFilter {
         };
         let phases = Phase::all(convolution).0.iter().map(pack).collect();
         Self { phases, bias: bias.map_or_else(|| vec![0.0; outputs], <[f32]>::to_vec) }
+    }
+}
+
+impl Storable for PackedTransposeFilter {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        parts.field(&self.bias);
+        self.phases.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let &[outputs, channels, ref phases @ ..] = parameters else { return None };
+        let (bias, mut phases, mut packed) = (parts.field(outputs)?, phases, Vec::new());
+        while let Some((taps, rest)) = phases.split_first() {
+            packed.push(PackedMatrix::load(parts, &[outputs, taps.checked_mul(channels)?])?);
+            phases = rest.get(*taps..)?;
+        }
+        Some(Self { phases: packed, bias })
     }
 }
 

@@ -21,5 +21,5 @@ pub use error::{ModelError, ModelErrorKind, ModelLocation, Problem};
 pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;
-pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor};
+pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor, map};
 pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

@@ -215,15 +215,25 @@ fn check_regular(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Maps a regular file into memory, read-only.
+/// Maps a file into memory, read-only. The bytes stay mapped as long as a clone of them exists. The file must not be
+/// modified in that time; renaming another file over it is no modification.
+///
+/// # Errors
+///
+/// If the file cannot be mapped.
 #[allow(unsafe_code)]
-fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
-    check_regular(path)?;
-    let file = File::open(path)?;
+pub fn map(file: &File) -> std::io::Result<Bytes> {
     // SAFETY: the map is read-only and private to this process. As with every mapped file, another process that
     // modifies or truncates the file while it is mapped violates the assumption that the bytes do not change. There is
     // no portable way to prevent that, and the map is what avoids copying the weights of large models.
-    unsafe { memmap2::Mmap::map(&file) }
+    let map = unsafe { memmap2::Mmap::map(file) }?;
+    Ok(Bytes::new(Arc::new(map)))
+}
+
+/// Opens a regular file and maps it into memory.
+fn open_mapped(path: &Path) -> std::io::Result<Bytes> {
+    check_regular(path)?;
+    map(&File::open(path)?)
 }
 
 impl Model {
@@ -237,7 +247,7 @@ impl Model {
     /// unsupported features.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
-        let open = || Self::open(Bytes::new(Arc::new(map(path).map_err(ModelError::io)?)));
+        let open = || Self::open(open_mapped(path).map_err(ModelError::io)?);
         open().map_err(|error| error.at_path(path))
     }
 

@@ -21,6 +21,7 @@
 mod definition;
 mod import;
 mod operators;
+mod packed;
 mod resolver;
 mod shared;
 mod subgraphs;
@@ -28,6 +29,7 @@ mod subgraphs;
 pub use definition::{Code, Declaration, Definition, Input, Types, input};
 pub use import::{ImportError, NOT_IMPLEMENTED, import, import_first};
 pub use operators::definitions;
+pub use packed::PackedKind;
 pub use resolver::OpResolver;
 
 pub(crate) use definition::{Facts, Operator, Parsed};

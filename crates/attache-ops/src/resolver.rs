@@ -65,6 +65,12 @@ impl OpResolver {
         self.add(RegisteredCode::Builtin(operator), versions, Arc::new(parse))
     }
 
+    /// Whether nothing is registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn add(&mut self, code: RegisteredCode, versions: RangeInclusive<i32>, parse: Arc<Parse>) -> &mut Self {
         self.0.push(Registration { code, versions, parse });
         self
@@ -98,7 +104,8 @@ impl RegisteredCode {
 
 impl fmt::Debug for OpResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|registration| &registration.code)).finish()
+        let entries = self.0.iter().map(|registration| (&registration.code, &registration.versions));
+        f.debug_list().entries(entries).finish()
     }
 }
 
@@ -129,6 +136,10 @@ impl Registered {
 impl Op for Registered {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn is_registered(&self) -> bool {
+        true
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {

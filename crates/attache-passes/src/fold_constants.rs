@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attache_base::{AlignedBuffer, Bytes, Constant, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
-use crate::{Found, Rule, has_side_effects, visits};
+use crate::{FoldedConstants, Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_constants", fate: "constant", find };
 
@@ -19,6 +19,9 @@ const SMALL: usize = 1 << 20;
 /// memory.
 const GROWTH: usize = 8;
 
+/// The size in bytes from which on outputs are stored and taken from what is stored. Smaller ones are computed sooner.
+const STORED: usize = 1 << 16;
+
 /// Maximum working memory in bytes (packed weights and scratch) of a node that is folded. A node that needs
 /// more runs in each run, under the limits of the interpreter.
 const MOST_WORKING: u64 = 256 << 20;
@@ -28,7 +31,7 @@ const MOST_WORKING: u64 = 256 << 20;
 /// nor to reshapes, which share the bytes of their input.
 const MOST: u64 = 8 << 30;
 
-fn find(graph: &Graph) -> Found {
+fn find(graph: &Graph, stored: &dyn FoldedConstants) -> Found {
     let mut found = Found::default();
     let mut known = Known { graph, learnt: HashMap::new() };
     let constants = graph.tensors.iter().filter_map(|tensor| tensor.fact.constant.as_ref());
@@ -42,7 +45,7 @@ fn find(graph: &Graph) -> Found {
             continue;
         }
         let Some(facts) = known.constant_inputs(node) else { continue };
-        match fold(graph, node, &facts, MOST.saturating_sub(total)) {
+        match fold(graph, node, &facts, MOST.saturating_sub(total), stored) {
             Ok(outputs) => {
                 total = outputs.iter().map(size).fold(total, u64::saturating_add);
                 node.outputs.iter().zip(outputs).for_each(|(output, value)| known.learn(*output, value));
@@ -115,7 +118,13 @@ impl Known<'_> {
 
 /// Computes the outputs of a node with the constant inputs `inputs`. Fails with the reason if the node is not
 /// folded, for example because the outputs take more than `room` bytes.
-fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Result<Vec<Constant>, String> {
+fn fold(
+    graph: &Graph,
+    node: &Node,
+    inputs: &[Option<Fact>],
+    room: u64,
+    stored: &dyn FoldedConstants,
+) -> Result<Vec<Constant>, String> {
     if node.op.missing().is_some() {
         return Err("it is not implemented".into());
     }
@@ -136,19 +145,19 @@ fn fold(graph: &Graph, node: &Node, inputs: &[Option<Fact>], room: u64) -> Resul
     if working > MOST_WORKING {
         return Err(format!("it would take {working} bytes for packed weights and scratch"));
     }
-    let mut buffers = Vec::with_capacity(sizes.len());
-    for size in sizes {
-        buffers.push(AlignedBuffer::zeroed(size).map_err(|error| error.to_string())?);
-    }
-    evaluate(graph, node, &facts, &shapes, &mut buffers).map_err(|error| error.to_string())?;
-    let constants = buffers.into_iter().zip(inferred).zip(shapes);
-    Ok(constants
-        .map(|((buffer, inferred), shape)| Constant {
-            data_type: inferred.data_type,
-            shape,
-            bytes: Bytes::new(Arc::new(buffer)),
-        })
-        .collect())
+    let is_large = sizes.iter().any(|size| *size >= STORED);
+    let outputs = match is_large.then(|| stored.find(node, inputs, &sizes)).flatten() {
+        Some(outputs) => outputs,
+        None => {
+            let outputs = evaluate(graph, node, &facts, &shapes, &sizes)?;
+            if is_large {
+                stored.made(node, inputs, &outputs);
+            }
+            outputs
+        }
+    };
+    let constants = outputs.into_iter().zip(inferred).zip(shapes);
+    Ok(constants.map(|((bytes, inferred), shape)| Constant { data_type: inferred.data_type, shape, bytes }).collect())
 }
 
 /// Returns the size of each output in bytes. Fails with the reason if the outputs are too large by [`SMALL`]
@@ -169,7 +178,23 @@ fn sizes(outputs: &[Inferred], inputs: &[Option<Fact>]) -> Result<Vec<usize>, St
     Ok(sizes)
 }
 
+/// Computes the outputs, of these sizes in bytes, of a node with constant inputs.
 fn evaluate(
+    graph: &Graph,
+    node: &Node,
+    facts: &[Option<&Fact>],
+    shapes: &[Shape],
+    sizes: &[usize],
+) -> Result<Vec<Bytes>, String> {
+    let mut buffers = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        buffers.push(AlignedBuffer::zeroed(*size).map_err(|error| error.to_string())?);
+    }
+    evaluate_into(graph, node, facts, shapes, &mut buffers).map_err(|error| error.to_string())?;
+    Ok(buffers.into_iter().map(|buffer| Bytes::new(Arc::new(buffer))).collect())
+}
+
+fn evaluate_into(
     graph: &Graph,
     node: &Node,
     facts: &[Option<&Fact>],
@@ -219,6 +244,7 @@ impl Host for NoHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NothingFolded;
     use crate::testing::{Double, fact, graph};
 
     fn values(graph: &Graph, id: TensorId) -> Vec<f32> {
@@ -258,8 +284,8 @@ mod tests {
         graph.nodes = vec![Double::node(c, y, 0)];
         let known = Known { graph: &graph, learnt: HashMap::new() };
         let facts = known.constant_inputs(&graph.nodes[0]).unwrap();
-        assert_eq!(fold(&graph, &graph.nodes[0], &facts, 4).unwrap().len(), 1);
-        assert!(fold(&graph, &graph.nodes[0], &facts, 3).unwrap_err().contains("together"));
+        assert_eq!(fold(&graph, &graph.nodes[0], &facts, 4, &NothingFolded).unwrap().len(), 1);
+        assert!(fold(&graph, &graph.nodes[0], &facts, 3, &NothingFolded).unwrap_err().contains("together"));
     }
 
     #[test]

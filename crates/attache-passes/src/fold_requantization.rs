@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 use attache_graph::{Conversion, Fact, Graph, Node, TensorId};
 
-use crate::{Found, Rule, visits};
+use crate::{FoldedConstants, Found, Rule, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "fold_requantization", fate: "removed: it changes nothing", find };
 
-fn find(graph: &Graph) -> Found {
+fn find(graph: &Graph, _: &dyn FoldedConstants) -> Found {
     let mut found = Found::default();
     let makers = visits::makers(graph);
     let mut is_output = vec![false; graph.tensors.len()];

@@ -16,7 +16,8 @@ mod remove_unused;
 mod testing;
 mod visits;
 
-use attache_graph::{Graph, NodeId, Patch};
+use attache_base::Bytes;
+use attache_graph::{Fact, Graph, Node, NodeId, Patch};
 
 pub use effects::has_side_effects;
 pub use log::{Decline, Log, Removal};
@@ -31,7 +32,28 @@ pub struct Rule {
     pub fate: &'static str,
     /// Computes what the rule would change in a graph, without changing it. The patch is empty if there is
     /// nothing to change.
-    pub find: fn(&Graph) -> Found,
+    pub find: fn(&Graph, &dyn FoldedConstants) -> Found,
+}
+
+/// Results of constant folding that an earlier process has stored.
+pub trait FoldedConstants {
+    /// Returns the outputs, of these sizes in bytes, of a node with these constant inputs; `None` if they are not stored.
+    fn find(&self, node: &Node, inputs: &[Option<Fact>], sizes: &[usize]) -> Option<Vec<Bytes>>;
+
+    /// Takes note of outputs that were computed because they were not found, so that they can be stored.
+    fn made(&self, node: &Node, inputs: &[Option<Fact>], outputs: &[Bytes]);
+}
+
+/// No stored results.
+#[derive(Clone, Copy, Debug)]
+pub struct NothingFolded;
+
+impl FoldedConstants for NothingFolded {
+    fn find(&self, _: &Node, _: &[Option<Fact>], _: &[usize]) -> Option<Vec<Bytes>> {
+        None
+    }
+
+    fn made(&self, _: &Node, _: &[Option<Fact>], _: &[Bytes]) {}
 }
 
 /// What a rule finds in a graph.
@@ -46,19 +68,29 @@ pub struct Found {
 /// All rules, in the order in which each round applies them.
 pub static RULES: &[Rule] = &[fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
 
-/// Applies all rules in rounds until a round changes nothing. Returns the nodes that were removed in any
+/// Applies all rules as [`run_with`] does, without stored constants.
+///
+/// # Panics
+///
+/// As [`run_with`].
+pub fn run(graph: &mut Graph) -> Log {
+    run_with(graph, &NothingFolded)
+}
+
+/// Applies all rules in rounds until a round changes nothing. Large constants are taken from `folded` if they are there
+/// instead of being computed. Returns the nodes that were removed in any
 /// round, and those that were declined in the last round.
 ///
 /// # Panics
 ///
 /// In debug builds, panics if a rule leaves a graph that is not valid by [`Graph::validate`].
-pub fn run(graph: &mut Graph) -> Log {
+pub fn run_with(graph: &mut Graph, folded: &dyn FoldedConstants) -> Log {
     let mut log = Log::default();
     loop {
         log.declined.clear();
         let mut changed = false;
         for rule in RULES {
-            let Found { patch, declined } = (rule.find)(graph);
+            let Found { patch, declined } = (rule.find)(graph, folded);
             log.note_declined(rule, graph, declined);
             if !patch.is_empty() {
                 changed = true;

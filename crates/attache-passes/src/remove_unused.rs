@@ -3,11 +3,11 @@
 
 use attache_graph::{Graph, Patch};
 
-use crate::{Found, Rule, has_side_effects, visits};
+use crate::{FoldedConstants, Found, Rule, has_side_effects, visits};
 
 pub(crate) const RULE: Rule = Rule { name: "remove_unused", fate: "removed: nothing reads it", find };
 
-fn find(graph: &Graph) -> Found {
+fn find(graph: &Graph, _: &dyn FoldedConstants) -> Found {
     let mut read = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|id| read[id.index()] = true);
     let mut remove = Vec::new();
@@ -27,6 +27,7 @@ mod tests {
     use attache_graph::NodeId;
 
     use super::*;
+    use crate::NothingFolded;
     use crate::testing::{Double, graph};
 
     #[test]
@@ -35,7 +36,7 @@ mod tests {
         let (x, a, b) = (graph.inputs[0], graph.outputs[0], graph.add_tensor("b", crate::testing::fact(3)));
         let c = graph.add_tensor("c", crate::testing::fact(3));
         graph.nodes = vec![Double::node(x, b, 0), Double::node(x, a, 1), Double::node(b, c, 2)];
-        assert_eq!(find(&graph).patch.remove, [NodeId(0), NodeId(2)]);
+        assert_eq!(find(&graph, &NothingFolded).patch.remove, [NodeId(0), NodeId(2)]);
     }
 
     #[test]
@@ -44,6 +45,6 @@ mod tests {
         let (x, a, b) = (graph.inputs[0], graph.outputs[0], graph.add_tensor("b", crate::testing::fact(3)));
         let state = graph.add_tensor("state", attache_graph::Fact { is_variable: true, ..crate::testing::fact(3) });
         graph.nodes = vec![Double::node(x, a, 0), Double::node(state, b, 1)];
-        assert!(find(&graph).patch.is_empty());
+        assert!(find(&graph, &NothingFolded).patch.is_empty());
     }
 }

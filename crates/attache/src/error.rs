@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attache_graph::OpError;
 use attache_model::{ModelError, ModelErrorKind, ModelLocation};
 
-use crate::{DelegateError, DelegateErrorKind};
+use crate::{CacheError, DelegateError, DelegateErrorKind};
 
 /// The category of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,6 +133,17 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<CacheError> for Error {
+    fn from(error: CacheError) -> Self {
+        let kind = match error {
+            CacheError::NotPrivate { .. } => ErrorKind::Usage,
+            CacheError::Io { .. } | CacheError::Unusable { .. } => ErrorKind::Io,
+        };
+        let (text, locations) = (error.to_string(), Vec::new());
+        Self::of(Inner { kind, text, locations, is_delegates: false, source: Some(Arc::new(error)) })
     }
 }
 

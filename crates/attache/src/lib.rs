@@ -42,6 +42,7 @@
 //!
 //! Without any of them, models run on the CPU and nothing of wgpu is built.
 
+mod cache;
 mod cost;
 mod delegate;
 #[cfg(feature = "diff")]
@@ -65,14 +66,16 @@ pub use attache_model::{
     TensorBuilder,
 };
 pub use attache_ops::{Declaration, OpResolver};
+pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Commands, Completion, Delegate, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel,
-    DelegateQueue, InputMemory, KernelReport, NodeContext, OutputMemory, Partition, Partitioning, PreparedPartition,
+    Claim, Commands, Completion, Delegate, DelegateBindings, DelegateCache, DelegateError, DelegateErrorKind,
+    DelegateKernel, DelegateQueue, InputMemory, KernelReport, NodeContext, OutputMemory, Partition, Partitioning,
+    PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]
-pub use gpu::{GpuDelegate, GpuDelegateOptions};
+pub use gpu::{GpuDelegate, GpuDelegateOpening, GpuDelegateOptions};
 pub use interpreter::{
     CompiledModel, InputTensor, Interpreter, InterpreterBuilder, OutputTensor, Run, SignatureRunner, TensorInfo,
     TensorKey,

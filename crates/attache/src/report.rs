@@ -26,6 +26,8 @@ pub struct Report {
     pub arena_lower_bound_bytes: usize,
     /// Bytes of device memory for constants.
     pub weights_bytes: usize,
+    /// Number of partitions that were restored from what an earlier preparation stored.
+    pub restored_partitions: usize,
     /// Milliseconds spent on compiling pipelines.
     pub compile_ms: f64,
     /// Milliseconds spent on packing and uploading constants, excluding the time that overlapped with pipeline

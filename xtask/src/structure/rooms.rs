@@ -14,6 +14,7 @@ static ROOMS: &[(&str, &[&str])] = &[
         "attache",
         &[
             "profile",
+            "cache",
             "delegate",
             "error",
             "cost",
@@ -45,7 +46,7 @@ static ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("attache-gpu", &["kernel", "fuse", "wgsl", "variants", "layout", "plan", "device", "bind", "execute"]),
-    ("attache-ops", &["subgraphs", "definition", "resolver", "shared", "operators", "import"]),
+    ("attache-ops", &["subgraphs", "definition", "resolver", "shared", "operators", "packed", "import"]),
 ];
 
 /// Returns the imports against the order, and the circular imports.

@@ -271,10 +271,16 @@ fn bench_has_all_its_keys() {
         "device",
         "driver",
         "backend",
+        "ready_ms",
+        "read_ms",
         "init_ms",
         "device_ms",
+        "device_instance_ms",
+        "device_search_ms",
+        "device_open_ms",
         "compile_ms",
         "upload_ms",
+        "rest_ms",
         "first_ms",
         "e2e_ms",
         "pipelined_ms",
@@ -349,6 +355,13 @@ fn a_profile_tells_where_the_time_goes() {
     ];
     assert_keys(profile, &expected);
     let number = |value: &Value| value.as_f64().unwrap();
+    let [ready, read_ms, device, init] =
+        ["ready_ms", "read_ms", "device_ms", "init_ms"].map(|key| number(&object[key]));
+    assert!(ready >= init + device.max(read_ms), "{object}");
+    let opened = ["device_instance_ms", "device_search_ms", "device_open_ms"].map(|key| number(&object[key]));
+    assert!(opened.iter().all(|part| *part > 0.0) && opened.iter().sum::<f64>() <= device, "{object}");
+    let built = ["compile_ms", "upload_ms", "rest_ms"].map(|key| number(&object[key]));
+    assert!(built.iter().sum::<f64>() >= init - 1e-6, "{object}");
     assert!(number(&profile["peaks"]["bytes_per_second"]) > 0.0);
     let dispatches = profile["dispatches"].as_array().unwrap();
     assert_eq!(dispatches.len() as u64, object["dispatches"].as_u64().unwrap());

@@ -78,10 +78,19 @@ pub(super) struct Bench {
     device: DeviceArguments,
 }
 
-/// The measured times, in milliseconds unless stated otherwise.
-struct Times {
+/// The time until the first run is possible, in milliseconds.
+struct StartUp {
+    /// Reading the file, while the device is opened on another thread.
+    read: f64,
     /// From the bytes of the file to an interpreter, without the search for a device and its opening.
     init: f64,
+    /// From the start of reading and opening to an interpreter: what goes on side by side counts once.
+    ready: f64,
+}
+
+/// The measured times, in milliseconds unless stated otherwise.
+struct Times {
+    start_up: StartUp,
     first: f64,
     end_to_end: Durations,
     pipelined: Durations,
@@ -113,14 +122,17 @@ impl Bench {
         files::check_destinations(destinations.into_iter().flatten().map(PathBuf::as_path))?;
         let source = Source::find(model)?;
         let name = source.name.clone();
+        let begin = Instant::now();
+        let opening = Device::open_beside(&self.device);
+        let start = Instant::now();
         let bytes = source.read()?;
-
-        let device = Device::open(&self.device)?;
+        let read = milliseconds(start);
+        let device = opening.wait()?;
         let start = Instant::now();
         let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
         let entry = Entry::new(&model, &name, &self.entry)?;
         let mut interpreter = device.interpreter(&entry)?;
-        let init = milliseconds(start);
+        let start_up = StartUp { read, init: milliseconds(start), ready: milliseconds(begin) };
         // Report that profiling is impossible before the long measurements start.
         let profiled = self.wants_profile().then(|| device.profiled()).transpose()?;
 
@@ -128,7 +140,7 @@ impl Bench {
         let given = self.inputs.fill_all(setting, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
         console.log(&caller.interpreter.placement().log);
-        let times = self.times(console, &mut caller, init).map_err(|failure| given.explain(&name, failure))?;
+        let times = self.times(console, &mut caller, start_up).map_err(|failure| given.explain(&name, failure))?;
         let figures = caller.interpreter.report();
         let profiles = match &profiled {
             Some(device) => {
@@ -147,9 +159,8 @@ impl Bench {
         Ok(Report::new(text, json))
     }
 
-    /// Measures all times with the host's clock, except `init`, the milliseconds of initialization, which was
-    /// measured before.
-    fn times(&self, console: &Console, caller: &mut Caller, init: f64) -> Result<Times, Failure> {
+    /// Measures all times with the host's clock, except `start_up`, which was measured before.
+    fn times(&self, console: &Console, caller: &mut Caller, start_up: StartUp) -> Result<Times, Failure> {
         let start = Instant::now();
         caller.end_to_end()?;
         let first = milliseconds(start);
@@ -165,7 +176,7 @@ impl Bench {
         let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
         let submit_us = self.submissions(caller)?;
         progress.finish_and_clear();
-        Ok(Times { init, first, end_to_end, pipelined: durations(&each)?, submit_us })
+        Ok(Times { start_up, first, end_to_end, pipelined: durations(&each)?, submit_us })
     }
 
     /// Measures the microseconds until a run is submitted; `None` if starting a run waits for its end.
@@ -297,10 +308,16 @@ struct Measured {
 }
 
 impl Measured {
+    /// Returns the milliseconds of initialization that are neither compilation nor upload: parsing, planning, packing.
+    fn rest(&self) -> f64 {
+        (self.times.start_up.init - self.figures.compile_ms - self.figures.upload_ms).max(0.0)
+    }
+
     fn json(&self) -> Value {
         let Self { name, device, given, times, figures } = self;
         let adapter = device.adapter();
         let (arena_bytes, arena_lower_bound_bytes) = arena(figures);
+        let opened = device.open_times();
         json!({
             "model": name,
             "delegate": device.delegate(),
@@ -311,10 +328,16 @@ impl Measured {
             "driver": adapter.map(|adapter| &adapter.driver),
             "backend": adapter.map(|adapter| &adapter.backend),
             "inputs": given.json(),
-            "init_ms": times.init,
+            "ready_ms": times.start_up.ready,
+            "read_ms": times.start_up.read,
             "device_ms": device.milliseconds,
+            "device_instance_ms": opened.map(|opened| opened.instance),
+            "device_search_ms": opened.map(|opened| opened.search),
+            "device_open_ms": opened.map(|opened| opened.device),
+            "init_ms": times.start_up.init,
             "compile_ms": figures.compile_ms,
             "upload_ms": figures.upload_ms,
+            "rest_ms": self.rest(),
             "first_ms": times.first,
             "e2e_ms": times.end_to_end,
             "pipelined_ms": times.pipelined,
@@ -336,9 +359,15 @@ impl Measured {
         let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
         parts.extend(given.text(console));
         parts.extend(device.search());
+        let StartUp { read, init, ready } = times.start_up;
+        let beside = if device.open_times().is_some() { " while the GPU was opened" } else { "" };
+        parts.push(format!("the model was read in {read:.1} ms{beside}; ready to run after {ready:.1} ms"));
         parts.push(format!(
-            "init {:.1} ms (compile {:.1}, upload {:.1}), first run {:.3} ms",
-            times.init, figures.compile_ms, figures.upload_ms, times.first
+            "init {init:.1} ms (compile {:.1}, upload {:.1}, rest {:.1}), first run {:.3} ms",
+            figures.compile_ms,
+            figures.upload_ms,
+            self.rest(),
+            times.first
         ));
         let milliseconds = |time: f64| format!("{time:.3}");
         let row = |what: &str, each: usize, times: &Durations| {

@@ -69,9 +69,10 @@ impl Command for Diff {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         self.out.as_deref().map_or(Ok(()), files::check_folder)?;
         let source = Source::find(&self.model.model)?;
+        let opening = Device::open_beside(&self.device);
         let model = source.open()?;
         let entry = Entry::new(&model, &source.name, &self.entry)?;
-        let device = self.open()?;
+        let device = self.checked(opening.wait()?)?;
         let relative = self.tolerance.unwrap_or(match device.precision {
             PrecisionName::F32 => LIMIT,
             PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
@@ -99,10 +100,9 @@ impl Command for Diff {
 }
 
 impl Diff {
-    /// Opens the device. It is an error if there is no GPU to compare with, unless `--delegate cpu` requests
+    /// Returns the device. It is an error if there is no GPU to compare with, unless `--delegate cpu` requests
     /// that the CPU is compared with itself.
-    fn open(&self) -> Result<Device, Failure> {
-        let device = Device::open(&self.device)?;
+    fn checked(&self, device: Device) -> Result<Device, Failure> {
         if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
             return Err(Failure::unsupported(format!("there is no hardware GPU to compare with; {SOFTWARE}")));
         }

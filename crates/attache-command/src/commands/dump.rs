@@ -9,7 +9,7 @@ use super::Command;
 use crate::arguments::entry::Entry;
 use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, Stage};
 use crate::console::{Console, Report};
-use crate::device::Device;
+use crate::device::{Device, DeviceOpening};
 use crate::failure::Failure;
 use crate::io::source::Source;
 
@@ -33,22 +33,24 @@ impl Command for Dump {
             return Err(Failure::usage(text));
         }
         let source = Source::find(&self.model.model)?;
+        let needs_device = !matches!(self.stage, Stage::Graph | Stage::Passes);
+        let opening = needs_device.then(|| Device::open_beside(&self.device));
         let model = source.open()?;
-        let text = self.text(&Entry::new(&model, &source.name, &self.entry)?)?;
+        let text = self.text(&Entry::new(&model, &source.name, &self.entry)?, opening)?;
         let json = json!({ "model": source.name, "stage": self.stage.word(), "text": text });
         Ok(Report::new(text, json).verbatim())
     }
 }
 
 impl Dump {
-    fn text(&self, entry: &Entry<'_>) -> Result<String, Failure> {
+    /// Returns the text of the stage. `opening` is the device, if it is being opened already.
+    fn text(&self, entry: &Entry<'_>, opening: Option<DeviceOpening>) -> Result<String, Failure> {
+        let device = || opening.map_or_else(|| Device::open(&self.device), DeviceOpening::wait);
         match self.stage {
             Stage::Graph => stages::import(entry.model, entry.index, &entry.shapes).map_err(|it| entry.failure(it)),
             Stage::Passes => stages::passes(entry.model, entry.index, &entry.shapes).map_err(|it| entry.failure(it)),
-            Stage::Partition => Device::open(&self.device)?.partition(entry),
-            Stage::Program | Stage::Kernels | Stage::Wgsl | Stage::Plan => {
-                Device::open(&self.device)?.stage(entry, self.stage)
-            }
+            Stage::Partition => device()?.partition(entry),
+            Stage::Program | Stage::Kernels | Stage::Wgsl | Stage::Plan => device()?.stage(entry, self.stage),
         }
     }
 }

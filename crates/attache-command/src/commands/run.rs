@@ -90,10 +90,11 @@ impl Command for Run {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         self.check_destinations()?;
         let source = Source::find(&self.model.model)?;
+        let opening = Device::open_beside(&self.device);
         let model = source.open()?;
         let entry = Entry::new(&model, &source.name, &self.entry)?;
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;
-        let device = Device::open(&self.device)?;
+        let device = opening.wait()?;
         let mut interpreter = device.interpreter(&entry)?;
         // Errors that follow from known shapes are reported before the model runs.
         let known = shapes_are_known(&entry);

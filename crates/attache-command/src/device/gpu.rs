@@ -10,7 +10,7 @@ use attache::graph::{Graph, NodeId};
 use attache::{ErrorKind, Limits};
 use serde_json::json;
 
-use super::{Adapter, DevicePeaks, Gpu, Wish};
+use super::{Adapter, DevicePeaks, Gpu, OpenTimes, Wish};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
 use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
@@ -81,6 +81,12 @@ fn variant(text: &str) -> Result<VariantChoice, Failure> {
 }
 
 impl Gpu {
+    /// Returns what opening this GPU took.
+    pub(super) fn open_times(&self) -> OpenTimes {
+        let gpu::OpenTimes { instance_ms, search_ms, device_ms, .. } = self.delegate.open_times();
+        OpenTimes { instance: instance_ms, search: search_ms, device: device_ms }
+    }
+
     /// Returns the same GPU with the kernel variant `name` wherever it applies.
     pub(super) fn with_variant(&self, name: &'static str) -> Self {
         let delegate = Arc::new(self.delegate.with_variants(VariantChoice::Named(name)));

@@ -11,6 +11,7 @@ mod gpu;
 mod gpu;
 
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use attache::graph::Graph;
@@ -55,6 +56,17 @@ pub(crate) struct DevicePeaks {
     /// Operations per second on f16 matrices with matrix units, two for each multiply-add; `None` if the
     /// device has no such units.
     pub(crate) matrix_operations_per_second: Option<f64>,
+}
+
+/// What opening a GPU took, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTimes {
+    /// Creating the instances of the graphics interfaces that were asked.
+    pub(crate) instance: f64,
+    /// Listing their adapters and choosing one.
+    pub(crate) search: f64,
+    /// Opening that one.
+    pub(crate) device: f64,
 }
 
 /// An opened GPU: its delegate and the description of its adapter.
@@ -172,6 +184,13 @@ fn check_without_gpu(arguments: &DeviceArguments) -> Result<(), Failure> {
 }
 
 impl Device {
+    /// Starts to open the device that the command line requests, on a thread of its own.
+    pub(crate) fn open_beside(arguments: &DeviceArguments) -> DeviceOpening {
+        let clone = arguments.clone();
+        let thread = thread::Builder::new().name("attache open".into()).spawn(move || Self::open(&clone));
+        DeviceOpening { thread: thread.ok(), arguments: arguments.clone() }
+    }
+
     /// Chooses and opens the device that the command line requests.
     pub(crate) fn open(arguments: &DeviceArguments) -> Result<Self, Failure> {
         let start = Instant::now();
@@ -222,11 +241,19 @@ impl Device {
         }
     }
 
+    /// Returns what opening the GPU took; `None` if only the CPU is used.
+    pub(crate) fn open_times(&self) -> Option<OpenTimes> {
+        self.gpu.as_ref().map(Gpu::open_times)
+    }
+
     /// Returns a line that says how long the search for a GPU took; `None` if there was none.
     pub(crate) fn search(&self) -> Option<String> {
         let took = format!("{:.1} ms", self.milliseconds);
-        match (&self.gpu, self.is_searched) {
-            (Some(_), _) => Some(format!("the GPU was found and opened in {took}, which is not part of init")),
+        match (self.open_times(), self.is_searched) {
+            (Some(OpenTimes { instance, search, device }), _) => Some(format!(
+                "the GPU was found and opened in {took} (instance {instance:.1}, search {search:.1}, device \
+                 {device:.1}), which is not part of init"
+            )),
             (None, true) => Some(format!("no hardware GPU was found in {took}; --delegate cpu saves the search")),
             (None, false) => None,
         }
@@ -314,6 +341,32 @@ impl Device {
         match &self.gpu {
             Some(gpu) => gpu::stage(gpu, entry, stage, &self.limits),
             None => Err(Failure::unsupported(format!("the stage {} is the GPU's; {SOFTWARE}", stage.word()))),
+        }
+    }
+}
+
+/// The opening of a device, which goes on while the caller reads the model. Dropping it waits for its end, since drivers
+/// do not expect the process to end while they work.
+pub(crate) struct DeviceOpening {
+    /// The thread that opens the device; `None` if there is none any more, or none could be started.
+    thread: Option<JoinHandle<Result<Device, Failure>>>,
+    arguments: DeviceArguments,
+}
+
+impl DeviceOpening {
+    /// Waits for the device.
+    pub(crate) fn wait(mut self) -> Result<Device, Failure> {
+        match self.thread.take() {
+            Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            None => Device::open(&self.arguments),
+        }
+    }
+}
+
+impl Drop for DeviceOpening {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
         }
     }
 }

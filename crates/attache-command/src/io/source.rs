@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use attache::Model;
+use attache::{Model, zoo};
 
 use crate::failure::Failure;
 use crate::io::files;
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 
 enum Origin {
     File(PathBuf),
-    BuiltIn(Arc<[u8]>),
+    BuiltIn(&'static str),
 }
 
 impl Source {
@@ -32,24 +32,24 @@ impl Source {
             files::check(model)?;
             return Ok(Self { name, origin: Origin::File(model.to_owned()) });
         }
-        if let Some(bytes) = model.to_str().and_then(attache::zoo::build) {
-            return Ok(Self { name, origin: Origin::BuiltIn(bytes.into()) });
+        if let Some(known) = zoo::names().find(|known| model.as_os_str() == *known) {
+            return Ok(Self { name, origin: Origin::BuiltIn(known) });
         }
         Err(no_model(model))
     }
 
-    /// Opens the model. A file is mapped into memory, not read.
+    /// Opens the model. A file is mapped into memory, not read; a built-in model is built.
     pub(crate) fn open(&self) -> Result<Model, Failure> {
         match &self.origin {
-            Origin::BuiltIn(bytes) => Ok(Model::from_shared(bytes.clone())?),
+            Origin::BuiltIn(name) => Ok(zoo::model(name)?),
             Origin::File(path) => Ok(Model::from_path(path)?),
         }
     }
 
-    /// Returns all bytes of the model; a file is read into memory.
+    /// Returns all bytes of the model; a file is read into memory, a built-in model is built.
     pub(crate) fn read(self) -> Result<Arc<[u8]>, Failure> {
         match self.origin {
-            Origin::BuiltIn(bytes) => Ok(bytes),
+            Origin::BuiltIn(name) => Ok(zoo::build(name).unwrap_or_default().into()),
             Origin::File(path) => Ok(files::read(&path)?.into()),
         }
     }
@@ -62,7 +62,7 @@ fn no_model(model: &Path) -> Failure {
     }
     match fs::symlink_metadata(model) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let known: Vec<_> = attache::zoo::names().collect();
+            let known: Vec<_> = zoo::names().collect();
             let text = format!("there is no such file, nor such a built-in model (there are: {})", known.join(", "));
             Failure::usage(text).at(model.display())
         }

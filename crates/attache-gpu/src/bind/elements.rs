@@ -1,10 +1,12 @@
 //! The conversion between the types of tensors and the formats of the device, as a dispatch.
 
+use std::sync::Arc;
+
 use attache_base::DataType;
 
 use super::transfer::{Slice, Transfer, bind_group};
 use super::{BoundTensor, usage};
-use crate::device::Device;
+use crate::device::{Device, ShaderCode};
 use crate::kernel::{GpuError, StorageFormat};
 
 const SOURCE: &str = include_str!("elements.wgsl");
@@ -59,7 +61,7 @@ fn convert(
     // An invocation writes a word, or the two words of an element.
     let invocations =
         if direction == 1 && tensor.data_type == DataType::Int64 { elements } else { (to.size / 4) as u32 };
-    let pipeline = device.pipelines(&[(SOURCE, 2)])?.remove(0);
+    let pipeline = device.converter(SOURCE)?;
     let resources = [(0, parameters.as_entire_binding()), (1, from.resource()), (2, to.resource())];
     let bindings = bind_group(device, &pipeline.get_bind_group_layout(0), resources);
     Ok(Transfer::Dispatch { pipeline, bindings, groups: groups(invocations) })
@@ -75,6 +77,11 @@ pub(super) fn groups(invocations: u32) -> [u32; 3] {
 }
 
 impl Device {
+    /// Returns the pipeline of a shader that converts.
+    pub(super) fn converter(&self, source: &str) -> Result<Arc<wgpu::ComputePipeline>, GpuError> {
+        Ok(self.pipelines(&[(source, 2)], ShaderCode::Compile)?.0.remove(0))
+    }
+
     /// Creates a buffer of parameters or constants that shaders read.
     pub(super) fn constant(&self, bytes: &[u8]) -> wgpu::Buffer {
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST;

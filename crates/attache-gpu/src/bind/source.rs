@@ -100,7 +100,7 @@ impl TextureSource {
         parameters.extend([encoding as u32, u32::from(self.order == ChannelOrder::Bgr), mapping.stored as u32, 0]);
         let parameters = device.constant(bytemuck::cast_slice(&parameters));
         let view = view(&self.texture, wgpu::TextureUsages::TEXTURE_BINDING)?;
-        let pipeline = device.pipelines(&[(SOURCE, 2)])?.remove(0);
+        let pipeline = device.converter(SOURCE)?;
         let resources = [
             (0, parameters.as_entire_binding()),
             (1, crop.resource()),

@@ -123,7 +123,7 @@ impl TextureTarget {
             let view = view(&self.texture, wgpu::TextureUsages::STORAGE_BINDING)?;
             let format = if encoding == Encoding::Bytes { "rgba8unorm" } else { "rgba16float" };
             let source = format!("{SOURCE}\n{}", STORE.replace("FORMAT", format));
-            let pipeline = device.pipelines(&[(&source, 2)])?.remove(0);
+            let pipeline = device.converter(&source)?;
             let resources = resources.into_iter().chain([(3, wgpu::BindingResource::TextureView(&view))]);
             let bindings = bind_group(device, &pipeline.get_bind_group_layout(0), resources);
             let [_, _, across, down] = region;

@@ -46,14 +46,15 @@ impl<B> Default for ConstantStore<B> {
 impl<B> ConstantStore<B> {
     /// Returns the constants that are these ranges of `block`, in order. Those that are not on the device yet are
     /// passed to `upload`, each once, which returns where it put them, in order. Other threads that load
-    /// constants wait meanwhile.
+    /// constants wait meanwhile. `known` are the hashes of the ranges, if they are known.
     pub(crate) fn load<E>(
         &self,
         block: &[u8],
         ranges: &[Range<usize>],
+        known: Option<&[[u8; 32]]>,
         upload: impl FnOnce(&[Range<usize>]) -> Result<Vec<DeviceConstant<B>>, E>,
     ) -> Result<Vec<DeviceConstant<B>>, E> {
-        let hashes = hashes(block, ranges);
+        let hashes = known.map_or_else(|| hashes(block, ranges), <[_]>::to_vec);
         let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stored.retain(|_, stored| stored.buffer.strong_count() > 0);
         let mut known: HashMap<[u8; 32], DeviceConstant<B>> = HashMap::new();
@@ -96,7 +97,7 @@ pub(crate) fn together(ranges: &[Range<usize>], limit: u64) -> (Vec<usize>, usiz
 }
 
 /// Returns a hash of the bytes of each of these ranges of `block`. Large blocks are hashed by several threads.
-fn hashes(block: &[u8], ranges: &[Range<usize>]) -> Vec<[u8; 32]> {
+pub(crate) fn hashes(block: &[u8], ranges: &[Range<usize>]) -> Vec<[u8; 32]> {
     let hash = |range: &Range<usize>| *blake3::hash(&block[range.clone()]).as_bytes();
     let threads = (block.len() / HASHED_AT_ONCE).clamp(1, HASH_THREADS);
     if threads == 1 {
@@ -137,9 +138,9 @@ mod tests {
     fn equal_constants_are_uploaded_once() {
         let (store, mut uploads) = (ConstantStore::default(), Vec::new());
         let block = [1, 1, 2, 2, 1, 1];
-        let first = store.load(&block, &[0..2, 2..4, 4..6], upload("a", &mut uploads)).unwrap();
+        let first = store.load(&block, &[0..2, 2..4, 4..6], None, upload("a", &mut uploads)).unwrap();
         assert_eq!(first.iter().map(|constant| constant.offset).collect::<Vec<_>>(), [0, 2, 0]);
-        let second = store.load(&[2, 2, 3, 3], &[0..2, 2..4], upload("b", &mut uploads)).unwrap();
+        let second = store.load(&[2, 2, 3, 3], &[0..2, 2..4], None, upload("b", &mut uploads)).unwrap();
         assert_eq!(
             second.iter().map(|constant| (*constant.buffer, constant.offset)).collect::<Vec<_>>(),
             [("a", 2), ("b", 2)]
@@ -152,8 +153,8 @@ mod tests {
         let (store, mut uploads) = (ConstantStore::default(), Vec::new());
         let whole = 0..2;
         let ranges = std::slice::from_ref(&whole);
-        drop(store.load(&[1, 1], ranges, upload("a", &mut uploads)));
-        let again = store.load(&[1, 1], ranges, upload("b", &mut uploads)).unwrap();
+        drop(store.load(&[1, 1], ranges, None, upload("a", &mut uploads)));
+        let again = store.load(&[1, 1], ranges, None, upload("b", &mut uploads)).unwrap();
         assert_eq!((*again[0].buffer, uploads.len()), ("b", 2));
     }
 

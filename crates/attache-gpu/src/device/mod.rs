@@ -1,12 +1,16 @@
 //! Devices: lists the adapters of the system, opens one of them as a device, and shares the open device and
 //! its pipelines between recordings.
 
+mod code;
 pub(crate) mod constants;
 mod fault;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod memory;
+mod pipeline_cache;
 mod pipelines;
 mod render;
+mod search;
+mod shared;
 mod submission;
 mod usable;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
@@ -15,7 +19,6 @@ pub(crate) mod vulkan;
 #[path = "no_vulkan.rs"]
 pub(crate) mod vulkan;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -23,12 +26,15 @@ use attache_base::Stopwatch;
 
 use self::constants::ConstantStore;
 use self::pipelines::Pipelines;
+use self::search::{Found, choose};
 use self::usable::Abilities;
-use self::vulkan::{ComputeQueues, Vulkan, experiments, open, validated};
+use self::vulkan::{ComputeQueues, Vulkan, experiments, open};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params, VariantChoice};
 
+pub use code::{DeviceCode, ShaderCode};
 pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultPoint};
+pub use search::{adapters, validated_adapter};
 pub use submission::Submission;
 
 /// A graphics API through which devices are accessed.
@@ -108,8 +114,8 @@ pub struct Adapter {
     pub unusable: Option<String>,
 }
 
-/// Which device to open, and how. The default is the first hardware device, preferably a discrete one,
-/// otherwise a software one.
+/// Which device to open, and how. The default is the hardware device, preferably a discrete one, of the first
+/// graphics API that has one; otherwise a software device. Vulkan is asked first, on Apple's systems Metal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
     /// The graphics API through which the device must be accessed; `None` for any.
@@ -139,6 +145,26 @@ pub struct DeviceOptions {
     pub fault: Option<Fault>,
 }
 
+/// What opening a device took, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct OpenTimes {
+    /// Creating the instances of the graphics APIs that were asked, which loads their drivers.
+    pub instance_ms: f64,
+    /// Listing the adapters and choosing one.
+    pub search_ms: f64,
+    /// Opening that adapter as a device.
+    pub device_ms: f64,
+}
+
+impl OpenTimes {
+    /// Returns the sum of the parts.
+    #[must_use]
+    pub fn total_ms(&self) -> f64 {
+        self.instance_ms + self.search_ms + self.device_ms
+    }
+}
+
 /// An open device and its limits. Clones are cheap and share the device and its pipelines.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>, DeviceLimits);
@@ -161,20 +187,31 @@ struct Inner {
     turn: Mutex<()>,
     failure: Failure,
     fault: Option<Planted>,
-    open_ms: f64,
+    times: OpenTimes,
+    /// The limits of handles that leave the choice between kernel variants to their priorities.
+    limits: DeviceLimits,
+    /// The text of [`Device::identity`].
+    identity: String,
 }
 
 /// How this crate opened a device, in contrast to a device that the caller opened. Only this crate submits
 /// commands to the queue of such a device.
-#[derive(Default)]
 struct Opened {
     own: ComputeQueues,
     validation: bool,
     as_hardware: bool,
     emulate_matrices: bool,
     fault: Option<Fault>,
-    open_ms: f64,
+    /// What was measured before the device was opened.
+    times: OpenTimes,
+    /// The beginning of its opening.
+    start: Stopwatch,
 }
+
+/// Sizes in bytes of the blocks in which wgpu allocates memory of the device: the first one, and the largest. Those of
+/// the host's memory are half as large. wgpu needs some kilobytes of both when it opens a device, and the driver
+/// takes milliseconds to pin and map a large block. What replay uses does not come from these blocks.
+const MEMORY_BLOCKS: std::ops::Range<u64> = 8 << 20..256 << 20;
 
 impl Device {
     /// Opens the preferred one of the usable adapters that match the options.
@@ -183,12 +220,12 @@ impl Device {
     ///
     /// If no usable adapter matches the options, or if the device cannot be opened.
     pub fn open(options: &DeviceOptions) -> Result<Self, GpuError> {
+        let Found { adapter, instance_ms, search_ms } = choose(options)?;
         let start = Stopwatch::start();
-        let adapter = choose(options)?;
         let mut described = describe(&adapter);
         described.shader_f16 &= !options.no_shader_f16;
         described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
-        let mut wanted = wgpu::Features::TIMESTAMP_QUERY;
+        let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::PIPELINE_CACHE;
         wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
         wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
         let descriptor = wgpu::DeviceDescriptor {
@@ -196,7 +233,7 @@ impl Device {
             required_features: wanted & adapter.features(),
             required_limits: adapter.limits(),
             experimental_features: experiments(),
-            memory_hints: wgpu::MemoryHints::Performance,
+            memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: MEMORY_BLOCKS },
             ..Default::default()
         };
         let (device, queue, own) = open(&adapter, &descriptor, options.unchecked_buffers)
@@ -213,13 +250,13 @@ impl Device {
                 *seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(GpuError::lost(message));
             }
         });
-        let open_ms = start.milliseconds();
         if options.frugal {
             described = Adapter { max_storage_buffers: 4, ..described };
         }
         let DeviceOptions { validation, emulate_matrices, fault, .. } = *options;
         let as_hardware = options.as_hardware || options.frugal;
-        let opened = Opened { own, validation, as_hardware, emulate_matrices, fault, open_ms };
+        let times = OpenTimes { instance_ms, search_ms, device_ms: 0.0 };
+        let opened = Opened { own, validation, as_hardware, emulate_matrices, fault, times, start };
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
@@ -276,7 +313,12 @@ impl Device {
         if vulkan.as_ref().is_some_and(Vulkan::is_unchecked) {
             tracing::info!("replayed pipelines do without the device's checks of buffers");
         }
-        let Opened { fault, open_ms, .. } = opened.unwrap_or_default();
+        let fault = opened.as_ref().and_then(|opened| opened.fault);
+        let times = opened.map(|opened| OpenTimes { device_ms: opened.start.milliseconds(), ..opened.times });
+        let info = device.adapter_info();
+        let driver = (info.backend, info.vendor, info.device, &info.driver, &info.driver_info);
+        let own = vulkan.as_ref().map_or_else(String::new, Vulkan::identity);
+        let identity = format!("{driver:?} {adapter:?} {:?} {own}", device.features());
         let inner = Inner {
             vulkan,
             device,
@@ -288,7 +330,9 @@ impl Device {
             turn: Mutex::default(),
             failure,
             fault: fault.map(Planted::new),
-            open_ms,
+            times: times.unwrap_or_default(),
+            limits: limits.clone(),
+            identity,
         };
         Self(Arc::new(inner), limits)
     }
@@ -297,6 +341,12 @@ impl Device {
     #[must_use]
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
+    }
+
+    /// Returns a text that differs for devices, drivers and ways to open them for which shaders or pipelines may differ.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.0.identity
     }
 
     /// Returns the limits for shaders, and the choices between kernel variants.
@@ -312,10 +362,16 @@ impl Device {
         Self(self.0.clone(), DeviceLimits { variants, ..self.1.clone() })
     }
 
-    /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
+    /// Returns what opening the device took; 0 if the caller opened it.
     #[must_use]
-    pub fn open_ms(&self) -> f64 {
-        self.0.open_ms
+    pub fn open_times(&self) -> OpenTimes {
+        self.0.times
+    }
+
+    /// Whether both handles are of the same open device.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether the device supports [`Submission::Replay`].
@@ -373,6 +429,12 @@ impl Device {
         })
     }
 
+    /// Whether a test injected a fault.
+    #[must_use]
+    pub fn has_fault(&self) -> bool {
+        self.0.fault.is_some()
+    }
+
     /// Returns the fault that a test injected when it opened the device; `None` without one.
     pub(crate) fn fault(&self) -> Option<&Planted> {
         self.0.fault.as_ref()
@@ -389,10 +451,20 @@ impl Device {
         errors.into_iter().next().map_or(Ok(result), |error| Err(error.into()))
     }
 
-    /// Returns the pipeline of each shader source, from the cache if possible. Each source is paired with the
-    /// number of buffers that its shader binds after its parameters.
-    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<wgpu::ComputePipeline>>, GpuError> {
-        self.0.pipelines.of(sources, |source, _| self.scoped(|| self.compile(source)))
+    /// Returns the pipeline of each shader source, from the cache if possible, and the driver's cache if it is kept.
+    /// Each source is paired with the number of buffers that its shader binds after its parameters.
+    pub(crate) fn pipelines(
+        &self,
+        sources: &[(&str, usize)],
+        code: ShaderCode<'_>,
+    ) -> Result<(Vec<Arc<wgpu::ComputePipeline>>, Option<wgpu::PipelineCache>), GpuError> {
+        let cache = match code {
+            ShaderCode::Compile => None,
+            ShaderCode::CompileAndKeep => pipeline_cache::new(&self.0.device, None),
+            ShaderCode::Stored(code) => pipeline_cache::new(&self.0.device, Some(&code.pipelines)),
+        };
+        let make = |source: &str, _| self.scoped(|| self.compile(source, cache.as_ref()));
+        Ok((self.0.pipelines.of(sources, make)?, cache))
     }
 
     /// Returns the lock of a thread that creates pipelines, where threads have to do that in turns.
@@ -403,7 +475,7 @@ impl Device {
         is_gl.then(|| self.0.turn.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    fn compile(&self, source: &str) -> wgpu::ComputePipeline {
+    fn compile(&self, source: &str, cache: Option<&wgpu::PipelineCache>) -> wgpu::ComputePipeline {
         let _turn = self.turn();
         let module = self.0.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: None,
@@ -418,7 +490,7 @@ impl Device {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()
             },
-            cache: None,
+            cache,
         })
     }
 }
@@ -427,139 +499,6 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({}, {})", self.0.adapter.name, self.0.adapter.backend)
     }
-}
-
-/// Returns all adapters of all graphics APIs, including those that cannot be opened, for which
-/// [`Adapter::unusable`] gives the reason.
-pub fn adapters() -> Vec<Adapter> {
-    enumerate(wgpu::Backends::all(), false).iter().map(describe).collect()
-}
-
-/// Returns the first Vulkan adapter, whose devices have the validation layer. For tests of devices that callers open.
-#[doc(hidden)]
-#[must_use]
-pub fn validated_adapter() -> Option<wgpu::Adapter> {
-    enumerate(wgpu::Backends::VULKAN, true).into_iter().next()
-}
-
-/// Returns what to do to have one of these graphics APIs; `None` if this build has one.
-fn missing(backends: wgpu::Backends) -> Option<&'static str> {
-    const REMEDY: &str = "this build has no such graphics API; on a platform that has it, build with the features \
-        `vulkan`, `gles`, `metal` or `dx12` of the crate attache, else ask for another";
-    (!wgpu::Instance::enabled_backend_features().intersects(backends)).then_some(REMEDY)
-}
-
-fn enumerate(backends: wgpu::Backends, validation: bool) -> Vec<wgpu::Adapter> {
-    if missing(backends).is_some() {
-        return Vec::new();
-    }
-    let is_vulkan = backends == wgpu::Backends::VULKAN;
-    let instance = if validation && is_vulkan { validated() } else { None };
-    let instance = instance.unwrap_or_else(|| {
-        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-        descriptor.backends = backends;
-        // Without the debug flag, which is the default in unoptimised builds.
-        descriptor.flags = if validation { wgpu::InstanceFlags::VALIDATION } else { wgpu::InstanceFlags::empty() };
-        wgpu::Instance::new(descriptor)
-    });
-    let adapters = pollster::block_on(instance.enumerate_adapters(backends));
-    adapters.into_iter().filter(|adapter| Backend::of(adapter.get_info().backend).is_some()).collect()
-}
-
-/// The rank of software adapters, which comes after that of all others.
-const SOFTWARE_RANK: i32 = 4;
-
-/// Whether this machine may have hardware that is reached through OpenGL. On Linux, hardware has a device
-/// file.
-fn may_have_open_gl() -> bool {
-    const FILES: [&str; 3] = ["/dev/dri", "/dev/nvidiactl", "/dev/dxg"];
-    !cfg!(target_os = "linux") || FILES.iter().any(|file| std::path::Path::new(file).exists())
-}
-
-fn choose(options: &DeviceOptions) -> Result<wgpu::Adapter, GpuError> {
-    let backends = options.backend.map_or(wgpu::Backends::all(), Backend::mask);
-    let named = |adapter: &wgpu::Adapter| match &options.adapter {
-        Some(text) => adapter.get_info().name.to_lowercase().contains(&text.to_lowercase()),
-        None => true,
-    };
-    let allowed = |adapter: &wgpu::Adapter| {
-        let software = adapter.get_info().device_type == wgpu::DeviceType::Cpu;
-        named(adapter) && !(options.hardware_only && software)
-    };
-    let rank = |adapter: &wgpu::Adapter| {
-        let info = adapter.get_info();
-        let kind = match info.device_type {
-            wgpu::DeviceType::DiscreteGpu => 0,
-            wgpu::DeviceType::IntegratedGpu => 1,
-            wgpu::DeviceType::VirtualGpu => 2,
-            wgpu::DeviceType::Other => 3,
-            wgpu::DeviceType::Cpu => SOFTWARE_RANK,
-        };
-        (kind, info.backend == wgpu::Backend::Gl)
-    };
-    let mut refused = Vec::new();
-    let mut usable = |adapter: &wgpu::Adapter| match unusable(adapter) {
-        Some(reason) => {
-            refused.push((adapter.get_info(), reason));
-            false
-        }
-        None => true,
-    };
-    let mut best = |backends| {
-        let adapters = enumerate(backends, options.validation).into_iter();
-        adapters.filter(|adapter| allowed(adapter) && usable(adapter)).min_by_key(rank)
-    };
-    let gl = wgpu::Backends::GL;
-    let found = match options.backend {
-        Some(_) => best(backends),
-        // OpenGL takes long to open, and its driver may open Vulkan once more. It is opened only where it may
-        // have a better adapter.
-        None => match best(backends.difference(gl)) {
-            Some(adapter) if rank(&adapter).0 < SOFTWARE_RANK || !may_have_open_gl() => Some(adapter),
-            None if options.hardware_only && !may_have_open_gl() => None,
-            other => other.into_iter().chain(best(gl)).min_by_key(rank),
-        },
-    };
-    found.ok_or_else(|| GpuError::new(GpuErrorKind::NoDevice, no_adapter(options, backends, refused.first())))
-}
-
-/// Returns the message that there is no adapter as the options ask for, with a remedy. `refused` is an adapter that
-/// cannot be used, and the reason.
-fn no_adapter(
-    options: &DeviceOptions,
-    backends: wgpu::Backends,
-    refused: Option<&(wgpu::AdapterInfo, String)>,
-) -> String {
-    if let Some((info, reason)) = refused {
-        let interface = Backend::of(info.backend).map_or("?", Backend::name);
-        return format!("\"{}\" can't be used through {interface}: {reason}; update its driver", info.name);
-    }
-    let backend = options.backend.map_or("any interface".to_owned(), |backend| backend.to_string());
-    let kind = if options.hardware_only { "hardware GPU" } else { "GPU" };
-    let adapter = options.adapter.as_ref().map_or(String::new(), |text| format!(" whose name holds \"{text}\""));
-    let others = others(options, backends);
-    let remedy = missing(backends).map_or_else(
-        || match (others.as_slice(), options.hardware_only) {
-            (names @ [_, ..], _) => format!("ask for one of {}", names.join(", ")),
-            ([], false) => "install a Vulkan driver (on Debian, mesa-vulkan-drivers has a software one)".to_owned(),
-            ([], true) => "install the driver of the GPU, or allow software adapters: \
-                GpuDelegateOptions::software(true), ATTACHE_SOFTWARE=1, or --delegate gpu of the command attache"
-                .to_owned(),
-        },
-        str::to_owned,
-    );
-    format!("there is no {kind} through {backend}{adapter}; {remedy}")
-}
-
-/// Returns the names of all adapters that the options allow, in quotes, if they ask for one by a name that none has.
-fn others(options: &DeviceOptions, backends: wgpu::Backends) -> Vec<String> {
-    if options.adapter.is_none() {
-        return Vec::new();
-    }
-    let infos = enumerate(backends, false).into_iter().map(|adapter| adapter.get_info());
-    let allowed = infos.filter(|info| !options.hardware_only || info.device_type != wgpu::DeviceType::Cpu);
-    let names: BTreeSet<String> = allowed.map(|info| format!("\"{}\"", info.name)).collect();
-    names.into_iter().collect()
 }
 
 fn describe(adapter: &wgpu::Adapter) -> Adapter {

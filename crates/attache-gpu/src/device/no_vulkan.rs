@@ -45,6 +45,10 @@ impl Vulkan {
         match *self {}
     }
 
+    pub(crate) fn identity(&self) -> String {
+        match *self {}
+    }
+
     pub(crate) fn multiplies_bytes(&self) -> bool {
         match *self {}
     }

@@ -6,21 +6,23 @@
 //! Otherwise it shares wgpu's queue, and every submission has to take the lock of [`Vulkan::queue`].
 #![allow(unsafe_code)]
 
+mod pipelines;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ash::vk;
 use wgpu::naga::back::spv;
-use wgpu::naga::{front, proc, valid};
+use wgpu::naga::proc;
 
+pub(crate) use self::pipelines::Pipeline;
 use crate::device::Device;
 use crate::device::constants::ConstantStore;
 pub(crate) use crate::device::memory::Use;
 use crate::device::memory::{Kind, atoms};
 use crate::device::pipelines::Pipelines;
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params};
-use crate::wgsl::traceable::traceable;
 
 /// The Vulkan objects of an open device: its queues, and the layouts, pipelines and fences created on it.
 pub(crate) struct Vulkan {
@@ -42,6 +44,8 @@ pub(crate) struct Vulkan {
     is_unchecked: bool,
     /// Whether the device has fast instructions for dot products of packed bytes.
     multiplies_bytes: bool,
+    /// The version of Vulkan and of the driver, and what the driver's caches of pipelines are for.
+    versions: (u32, u32, [u8; vk::UUID_SIZE]),
     /// The layouts created so far, by the number of buffers that a shader binds after its parameters.
     layouts: Mutex<HashMap<usize, Layout>>,
     pipelines: Pipelines<Pipeline>,
@@ -64,20 +68,6 @@ pub(crate) struct Ticks {
 pub(crate) struct Layout {
     pub(crate) set: vk::DescriptorSetLayout,
     pub(crate) pipeline: vk::PipelineLayout,
-}
-
-/// The compute pipeline of a shader. Dropping it destroys the Vulkan object.
-pub(crate) struct Pipeline {
-    pub(crate) raw: vk::Pipeline,
-    device: Arc<ash::Device>,
-}
-
-impl Drop for Pipeline {
-    fn drop(&mut self) {
-        // SAFETY: recordings own the pipelines of their runs until those have ended, and the device for longer. All
-        // other pipelines are owned by `Vulkan`, which is dropped before the device.
-        unsafe { self.device.destroy_pipeline(self.raw, None) };
-    }
 }
 
 /// A memory allocation and a buffer that spans it.
@@ -339,6 +329,7 @@ impl Vulkan {
             validation,
             is_unchecked: own.is_unchecked,
             multiplies_bytes: as_hardware || has_dot && is_accelerated,
+            versions: (version, properties.driver_version, properties.pipeline_cache_uuid),
             layouts: Mutex::default(),
             pipelines: Pipelines::default(),
             constants: ConstantStore::default(),
@@ -363,11 +354,18 @@ impl Vulkan {
         self.streams
     }
 
-    /// Whether the queue supports timestamps.
+    /// Returns a text that differs where pipelines or their SPIR-V may differ.
+    pub(crate) fn identity(&self) -> String {
+        let Self { versions, validation, is_unchecked, multiplies_bytes, params, .. } = self;
+        format!("{versions:?} {validation} {is_unchecked} {multiplies_bytes} {params:?}")
+    }
+
+    /// Whether the device has fast instructions for dot products of packed bytes.
     pub(crate) fn multiplies_bytes(&self) -> bool {
         self.multiplies_bytes
     }
 
+    /// Whether the queue supports timestamps.
     pub(crate) fn has_timestamps(&self) -> bool {
         self.ticks.is_some()
     }
@@ -408,44 +406,6 @@ impl Vulkan {
             }
         };
         Ok(*layouts.entry(buffers).or_insert(Layout { set, pipeline }))
-    }
-
-    /// Returns the pipeline of each shader source, from the cache if possible. Each source is paired with the
-    /// number of buffers that its shader binds after its parameters.
-    pub(crate) fn pipelines(&self, sources: &[(&str, usize)]) -> Result<Vec<Arc<Pipeline>>, GpuError> {
-        self.pipelines.of(sources, |source, buffers| self.compile(source, buffers))
-    }
-
-    fn compile(&self, source: &str, buffers: usize) -> Result<Pipeline, GpuError> {
-        let layout = self.layout(buffers)?;
-        let words = self.words(source).map_err(|error| GpuError::new(GpuErrorKind::Failed, error))?;
-        let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // SAFETY: the words are a module that naga validated.
-        let module = unsafe { self.raw.create_shader_module(&info, None) }.map_err(failed("a shader"))?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(module)
-            .name(c"main");
-        let none = vk::PipelineRobustnessBufferBehaviorEXT::DISABLED;
-        let mut unchecked = vk::PipelineRobustnessCreateInfoEXT::default().storage_buffers(none).uniform_buffers(none);
-        let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.pipeline);
-        let info = if self.is_unchecked { info.push_next(&mut unchecked) } else { info };
-        // SAFETY: module and layout exist, and the layout has every binding of shaders with this many buffers.
-        let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &[info], None) };
-        // SAFETY: pipelines do not need their modules after creation.
-        unsafe { self.raw.destroy_shader_module(module, None) };
-        let pipelines = made.map_err(|(_, result)| failed("a pipeline")(result))?;
-        Ok(Pipeline { raw: pipelines[0], device: self.raw.clone() })
-    }
-
-    /// Compiles a shader from WGSL to SPIR-V words.
-    fn words(&self, source: &str) -> Result<Vec<u32>, String> {
-        let traceable = if self.validation { Some(traceable(source)) } else { None };
-        let source = traceable.as_deref().unwrap_or(source);
-        let module = front::wgsl::parse_str(source).map_err(|error| error.emit_to_string(source))?;
-        let mut validator = valid::Validator::new(valid::ValidationFlags::all(), valid::Capabilities::all());
-        let info = validator.validate(&module).map_err(|error| error.emit_to_string(source))?;
-        spv::write_vec(&module, &info, &self.spirv, None).map_err(|error| error.to_string())
     }
 
     /// Creates a buffer of `size` bytes with all usages that recordings need, in memory of its own that suits

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
 use crate::bind::{BoundTensor, InputBinding, OutputBinding};
-use crate::device::{Device, FaultPoint, Planted};
+use crate::device::{Device, FaultPoint, Planted, ShaderCode};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
 
@@ -43,9 +43,14 @@ impl Interface for Faulty {
         self.inner.has_timestamps()
     }
 
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         pass(&self.device, FaultPoint::Record)?;
-        let (inner, cost) = self.inner.load(plan, weights)?;
+        let (inner, cost) = self.inner.load(plan, weights, code)?;
         Ok((Box::new(FailingPlan { device: self.device.clone(), inner }), cost))
     }
 }

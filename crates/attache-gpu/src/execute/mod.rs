@@ -10,13 +10,14 @@ mod faulty;
 mod replay;
 mod roofline;
 mod session;
+mod stored;
 
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
-use crate::device::{Device, Submission};
+use crate::device::{Device, DeviceCode, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
 use crate::plan::{Plan, WeightSource};
@@ -27,6 +28,7 @@ use faulty::Faulty;
 use replay::Replay;
 pub use roofline::DevicePeaks;
 pub use session::{Executable, Session, SessionReport};
+pub use stored::StoredExecutable;
 
 /// Maximum number of pending submissions of one recording through wgpu, or of one stream of a replayed
 /// recording.
@@ -43,14 +45,19 @@ pub trait Interface {
     /// Whether recordings can be timed ([`Runs::timed`]).
     fn has_timestamps(&self) -> bool;
 
-    /// Loads a plan: uploads those of its constants that the device does not have yet, and creates its pipelines.
-    /// Also returns what that cost.
+    /// Loads a plan: uploads those of its constants that the device does not have yet, and creates its pipelines from
+    /// `code`. Also returns what that cost.
     ///
     /// # Errors
     ///
     /// Fails if the device is out of memory or is lost, or if it does not support a constant as large as one of
     /// the plan's.
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError>;
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError>;
 }
 
 /// A plan on a device: its pipelines and constants. Any number of recordings can be made of it, which share them.
@@ -63,6 +70,16 @@ pub trait LoadedPlan: Send + Sync {
     /// Fails if the device is out of memory, is lost, does not support a buffer as large as one of the plan's, or
     /// lacks timestamps that `runs` asks for.
     fn record(&self, runs: Runs) -> Result<Box<dyn Recording>, GpuError>;
+
+    /// Returns what the device made of the shaders, if the plan was loaded with [`ShaderCode::CompileAndKeep`], and
+    /// otherwise nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device is out of memory or lost.
+    fn code(&self) -> Result<DeviceCode, GpuError> {
+        Ok(DeviceCode::default())
+    }
 }
 
 /// A plan that is ready to run. Each slot ([`Runs::slots`]) has memory for the inputs and outputs of one run, so that

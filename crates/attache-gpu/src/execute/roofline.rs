@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{Runs, interface};
-use crate::device::{Device, Submission};
+use crate::device::{Device, ShaderCode, Submission};
 use crate::kernel::{GpuError, GpuErrorKind};
 use crate::plan::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
 
@@ -119,7 +119,7 @@ impl Bench<'_> {
     /// Runs a plan twice and returns the nanoseconds of the fastest dispatch of the second run. The first run
     /// brings the device out of its idle state.
     fn fastest(&self, plan: &Arc<Plan>) -> Result<f64, GpuError> {
-        let (loaded, _) = interface(self.device, self.submission)?.load(plan, &Vec::new())?;
+        let (loaded, _) = interface(self.device, self.submission)?.load(plan, &Vec::new(), ShaderCode::Compile)?;
         let mut recording = loaded.record(Runs { timed: true, ..Runs::default() })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;

@@ -10,9 +10,9 @@ use attache_gpu_ir::Program;
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
 use crate::bind::{BoundTensor, InputBinding, OutputBinding};
-use crate::device::{Device, Submission};
+use crate::device::{Device, ShaderCode, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
-use crate::plan::{DispatchCost, Plan, PlanReport};
+use crate::plan::{Plan, PlanReport, PlanSummary};
 
 /// Maximum number of slots of a session. Each slot has its own memory for inputs and outputs.
 const MAX_SLOTS: usize = 64;
@@ -20,10 +20,10 @@ const MAX_SLOTS: usize = 64;
 /// A program that is planned and loaded on a device: its pipelines and constants are there. Sessions run it, each
 /// with its own memory for inputs, outputs and intermediate values.
 pub struct Executable {
-    plan: Arc<Plan>,
-    report: PlanReport,
-    loaded: Box<dyn LoadedPlan>,
-    cost: LoadCost,
+    pub(super) plan: Arc<Plan>,
+    pub(super) summary: PlanSummary,
+    pub(super) loaded: Box<dyn LoadedPlan>,
+    pub(super) cost: LoadCost,
 }
 
 impl fmt::Debug for Executable {
@@ -90,14 +90,15 @@ impl Executable {
     ///
     /// Fails if the device does not support a kernel of the program, or is out of memory or lost.
     pub fn on(interface: &dyn Interface, program: Program, precision: Precision) -> Result<Self, GpuError> {
-        let mut report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
+        let report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let plan = report.plan()?;
         // Debug builds load the plan as it is after serialization, so that every test shows that a stored plan
         // lacks nothing that recordings need.
         let plan = Arc::new(if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan });
-        let (loaded, cost) = interface.load(&plan, &report)?;
-        report.release_constants();
-        Ok(Self { plan, report, loaded, cost })
+        debug_assert_eq!(plan.check_limits(interface.limits()), Ok(()), "stored plans must keep to these limits");
+        let summary = PlanSummary::new(&report);
+        let (loaded, cost) = interface.load(&plan, &report, ShaderCode::Compile)?;
+        Ok(Self { plan, summary, loaded, cost })
     }
 
     /// Makes a session, with the slots and timestamps that `runs` asks for.
@@ -120,16 +121,10 @@ impl Executable {
         &self.plan
     }
 
-    /// Returns the report on the plan. The host memory of its constants has been freed.
+    /// Returns what hosts and reports need to know about the plan.
     #[must_use]
-    pub fn plan_report(&self) -> &PlanReport {
-        &self.report
-    }
-
-    /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
-    #[must_use]
-    pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
-        DispatchCost::of(&self.report)
+    pub fn summary(&self) -> &PlanSummary {
+        &self.summary
     }
 
     /// Returns the time that loading took, the kernel variants, and the memory of a run.
@@ -137,10 +132,10 @@ impl Executable {
     pub fn report(&self) -> SessionReport {
         SessionReport {
             dispatches: self.plan.dispatches.len(),
-            variants: self.report.variants(),
-            alternatives: self.report.alternatives.clone(),
-            arena_bytes: self.report.arena_bytes(),
-            arena_lower_bound_bytes: self.report.layout.lower_bound,
+            variants: self.summary.variants(),
+            alternatives: self.summary.alternatives(),
+            arena_bytes: self.plan.banks.iter().sum(),
+            arena_lower_bound_bytes: self.summary.arena_lower_bound,
             weights_bytes: self.cost.weights_bytes,
             compile_ms: self.cost.compile_ms,
             upload_ms: self.cost.upload_ms,
@@ -217,10 +212,10 @@ impl Session {
         self.executable.plan()
     }
 
-    /// Returns the report on the recorded plan. The host memory of its constants has been freed.
+    /// Returns what hosts and reports need to know about the recorded plan.
     #[must_use]
-    pub fn plan_report(&self) -> &PlanReport {
-        self.executable.plan_report()
+    pub fn summary(&self) -> &PlanSummary {
+        self.executable.summary()
     }
 
     /// Sets an input of slot 0. `bytes` are in the device's format: little-endian f32 or 32-bit integers, or
@@ -442,12 +437,6 @@ impl Session {
             return Err(GpuError::new(GpuErrorKind::Failed, "nothing ran that could have been timed"));
         }
         self.recording.times()
-    }
-
-    /// Returns the arithmetic operations and the memory traffic in bytes of each dispatch.
-    #[must_use]
-    pub fn dispatch_costs(&self) -> Vec<DispatchCost> {
-        self.executable.dispatch_costs()
     }
 
     /// Returns the time that loading the plan took, its kernel variants, and the memory of a run.

@@ -12,6 +12,7 @@
 //! consecutive elements into words. If it can do neither, each takes 32 bits.
 
 use attache_gpu_ir::{ByteType, Program, Scalar, ValueId};
+use serde::{Deserialize, Serialize};
 
 use super::roots;
 
@@ -23,7 +24,7 @@ pub(crate) fn signed_point(bytes: ByteType, point: i32) -> Option<i8> {
 }
 
 /// How the elements of a value are stored in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StorageFormat {
     /// f32, 4 bytes for each element.
     F32,

@@ -11,13 +11,14 @@
 
 use attache_base::Shape;
 use attache_gpu_ir::{Primitive, Program, RowStep, Sampling, ValueId};
+use serde::{Deserialize, Serialize};
 
 use super::{PlanReport, PlannedDispatch};
 use crate::kernel::{Epilogue, Kernel};
 use crate::wgsl::Binding;
 
 /// The arithmetic operations and the memory traffic of one dispatch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DispatchCost {
     /// Number of arithmetic operations. A multiply-add counts as two.
     pub operations: u64,

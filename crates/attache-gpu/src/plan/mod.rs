@@ -9,16 +9,24 @@ mod cost;
 mod hazards;
 mod in_place;
 mod report;
+mod summary;
 mod weights;
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 pub use cost::DispatchCost;
 pub use report::{PlanReport, PlannedDispatch};
+pub use summary::{DispatchSummary, PlanSummary, ValueFormat};
 pub use weights::{Weight, WeightSource};
 
-use crate::kernel::{GpuError, GpuErrorKind};
+use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
+use crate::layout::ALIGNMENT;
 pub(crate) use weights::padded;
+
+/// Maximum number of work groups along an axis, which every device supports.
+const MAX_GROUPS: u32 = 65535;
 
 /// Everything that a run executes, as plain data: shaders, dispatches, and the sizes and uses of buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +127,7 @@ impl Plan {
 
     /// Returns an error if weights overlap, or if a dispatch or an output refers to a shader or a range that the plan
     /// does not have.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = 0;
         for weight in &self.weights {
             let next = checked_end(weight.offset, weight.size);
@@ -149,10 +157,48 @@ impl Plan {
         }
     }
 
+    /// Returns an error if a dispatch or a buffer is larger than a device of these limits or the plan itself allows.
+    pub(crate) fn check_limits(&self, limits: &DeviceLimits) -> Result<(), String> {
+        let fits = |bound: &BoundRange| {
+            let is_weight = bound.range.buffer == PlanBuffer::Weights;
+            padded(bound.range.size) <= limits.max_binding_bytes
+                && (is_weight || bound.range.offset.is_multiple_of(limits.alignment))
+        };
+        for (index, dispatch) in self.dispatches.iter().enumerate() {
+            if !dispatch.bindings.iter().all(fits) {
+                return Err(format!("dispatch {index} binds more than the device allows"));
+            }
+            // Each work group writes at least one byte.
+            let groups = dispatch.groups.iter().map(|groups| *groups as usize).try_fold(1usize, usize::checked_mul);
+            let written = dispatch.bindings.iter().filter(|bound| bound.writes).map(|bound| padded(bound.range.size));
+            let is_countable = dispatch.groups.iter().all(|groups| *groups <= MAX_GROUPS);
+            if !is_countable || groups.is_none_or(|groups| groups > written.sum()) {
+                return Err(format!("dispatch {index} has more work groups than work"));
+            }
+        }
+        let bound = self.dispatches.iter().flat_map(|dispatch| &dispatch.bindings).map(|bound| &bound.range);
+        let mut used = vec![0; self.banks.len()];
+        for range in bound.chain(&self.outputs) {
+            if let PlanBuffer::Bank(bank) = range.buffer {
+                used[bank] = used[bank].max(range.offset + padded(range.size));
+            }
+        }
+        let most = |used: usize| used.next_multiple_of(limits.alignment.max(ALIGNMENT));
+        match self.banks.iter().zip(used).position(|(bytes, used)| *bytes > most(used)) {
+            Some(bank) => Err(format!("bank {bank} is larger than what is used of it")),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the size of the block of weights in bytes, including padding.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.weights.last().map_or(0, |weight| weight.offset + padded(weight.size))
+    }
+
+    /// Returns the range of each weight in the block of weights, including padding.
+    pub(crate) fn weight_ranges(&self) -> Vec<Range<usize>> {
+        self.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect()
     }
 
     /// Returns the index of the weight at an offset of the block of weights. Ranges of bindings and outputs start
@@ -181,7 +227,7 @@ mod tests {
     use attache_gpu_ir::{Expression, Primitive, Program, Scalar};
 
     use super::*;
-    use crate::kernel::{DeviceLimits, Precision};
+    use crate::kernel::Precision;
 
     /// Returns the plan of `x * c + x`, where `c` is a constant of the shape of `x`.
     fn plan() -> Plan {

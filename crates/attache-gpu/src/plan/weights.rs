@@ -39,6 +39,11 @@ pub trait WeightSource: Sync {
     ///
     /// If a constant cannot be stored on a device.
     fn block(&self) -> Result<Cow<'_, [u8]>, GpuError>;
+
+    /// Returns the BLAKE3 hash of each weight, if they are known.
+    fn hashes(&self) -> Option<&[[u8; 32]]> {
+        None
+    }
 }
 
 impl WeightSource for Vec<u8> {

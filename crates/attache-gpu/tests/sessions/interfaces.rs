@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use attache_base::Shape;
 use attache_gpu::{
     Backend, Device, DeviceLimits, DeviceOptions, GpuError, Interface, LoadCost, LoadedPlan, Plan, PlanReport,
-    Precision, Runs, Session, Submission, WeightSource, interface,
+    Precision, Runs, Session, ShaderCode, Submission, WeightSource, interface,
 };
 use attache_gpu_ir::{Primitive, Program, Scalar};
 
@@ -42,7 +42,7 @@ fn unread_runs_have_no_outputs() {
         let report = PlanReport::new(program(), Precision::F32, interface.limits(), interface.keeps_apart());
         let report = report.unwrap();
         let plan = Arc::new(report.plan().unwrap());
-        let (loaded, _) = interface.load(&plan, &report).unwrap();
+        let (loaded, _) = interface.load(&plan, &report, ShaderCode::Compile).unwrap();
         let mut recording = loaded.record(Runs { slots: 2, timed: true, ..Runs::default() }).unwrap();
         for (slot, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
             recording.write(slot, 0, &bytes([value; 4])).unwrap();
@@ -80,9 +80,14 @@ impl Interface for Counting {
         false
     }
 
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
-        self.inner.load(plan, weights)
+        self.inner.load(plan, weights, code)
     }
 }
 

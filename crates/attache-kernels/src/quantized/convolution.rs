@@ -5,10 +5,12 @@
 //! point. Padding is then one of these elements, the one that represents zero.
 #![allow(unsafe_code)] // Direct convolutions write through pointers.
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use super::epilogue::GemmEpilogue;
 use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, convert, gemm};
 use super::simd::IntegerIsa;
-use crate::convolution::{Convolution, DirectConvolution};
+use crate::convolution::{Convolution, DirectConvolution, PackedFilter};
 use crate::gemm::{Matrix, Rows, Target};
 use crate::transpose_convolution::Phase;
 use crate::{Engine, Isa, scratch};
@@ -23,10 +25,11 @@ pub struct PackedIntegerFilter {
 }
 
 impl PackedIntegerFilter {
-    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the elements of
-    /// a segment.
+    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the output channels, the
+    /// groups, the depth of each, and the elements of a segment.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        vec![DirectConvolution::new(convolution).segment().1]
+        let [groups, _, depth] = PackedFilter::extents(convolution);
+        vec![convolution.output[2], groups, depth, DirectConvolution::new(convolution).segment().1]
     }
 
     /// Packs a filter `[output channels, height, width, input channels / groups]` and its bias, for inputs with zero
@@ -45,6 +48,18 @@ impl PackedIntegerFilter {
             PackedIntegers::pack(isa, [outputs, depth], weights, [depth, 1], segment, bias, input)
         };
         Self { groups: (0..convolution.groups).map(pack).collect() }
+    }
+}
+
+impl Storable for PackedIntegerFilter {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        self.groups.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let &[outputs, groups, depth, segment] = parameters else { return None };
+        let outputs = outputs.checked_div(groups)?;
+        Some(Self { groups: Vec::load(parts, &[groups, outputs, depth, segment])? })
     }
 }
 
@@ -118,14 +133,15 @@ pub struct PackedIntegerTransposeFilter {
 }
 
 impl PackedIntegerTransposeFilter {
-    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the taps of
-    /// each phase, and the elements of its segments.
+    /// Returns the numbers on which the packed form depends besides filter, bias and zero point: the output and input
+    /// channels, and for each phase the number of taps, the elements of its segments, and the taps.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        let parameters = |phase: &Phase| {
-            let lengths = [phase.taps.len(), phase.direct.segment().1];
-            lengths.into_iter().chain(phase.taps.iter().copied()).collect::<Vec<_>>()
-        };
-        Phase::all(convolution).0.iter().flat_map(parameters).collect()
+        let mut parameters = vec![convolution.output[2], convolution.input[2]];
+        for phase in Phase::all(convolution).0 {
+            parameters.extend([phase.taps.len(), phase.direct.segment().1]);
+            parameters.extend(phase.taps);
+        }
+        parameters
     }
 
     /// Packs a filter `[output channels, height, width, input channels]` and its bias, for inputs with zero
@@ -148,6 +164,23 @@ impl PackedIntegerTransposeFilter {
             phases: Phase::all(convolution).0.iter().map(pack).collect(),
             rest: PackedIntegers::pack(isa, [outputs, 0], nothing, [0, 1], 0, bias, input),
         }
+    }
+}
+
+impl Storable for PackedIntegerTransposeFilter {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        self.rest.store(parts);
+        self.phases.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let &[outputs, channels, ref phases @ ..] = parameters else { return None };
+        let (rest, mut phases, mut packed) = (PackedIntegers::load(parts, &[outputs, 0, 0])?, phases, Vec::new());
+        while let &[taps, segment, ref others @ ..] = phases {
+            packed.push(PackedIntegers::load(parts, &[outputs, taps.checked_mul(channels)?, segment])?);
+            phases = others.get(taps..)?;
+        }
+        Some(Self { phases: packed, rest })
     }
 }
 

@@ -6,10 +6,13 @@
 //! is first repeated `multiplier` times.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use super::epilogue::{GemmEpilogue, OutputPosition};
 use super::gemm::{Operand, Zero};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
+use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
 /// Weights and bias of a depthwise convolution of 8-bit elements, packed for one instruction set.
@@ -19,15 +22,15 @@ pub struct PackedIntegerDepthwise {
     channels: usize,
     taps: usize,
     /// Blocks of one vector of channels: a line of bias, then one line of weights per pair of taps.
-    values: AlignedFloats,
+    values: PackedValues,
     /// The sum of each channel's weights, followed by one vector of spare elements.
     sums: Vec<i32>,
 }
 
 impl PackedIntegerDepthwise {
-    /// Returns no numbers: the packed form depends on filter, bias and zero point alone.
-    pub fn parameters(_: &Convolution) -> Vec<usize> {
-        Vec::new()
+    /// Returns the numbers from which the extents of the packed form follow: channels and taps.
+    pub fn parameters(convolution: &Convolution) -> Vec<usize> {
+        vec![convolution.output[2], convolution.kernel[0] * convolution.kernel[1]]
     }
 
     /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
@@ -48,10 +51,10 @@ impl PackedIntegerDepthwise {
             integer_isa,
             channels,
             taps,
-            values: AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines),
+            values: AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines).into(),
             sums: vec![0; channels + lanes],
         };
-        let values: &mut [i32] = bytemuck::cast_slice_mut(&mut packed.values);
+        let values: &mut [i32] = bytemuck::cast_slice_mut(packed.values.to_mut());
         for channel in 0..channels {
             let weight = |tap: usize| match filter.bytes.get(tap * channels + channel) {
                 Some(byte) if tap < taps => widen(*byte, filter.zero.signed) - filter.zero.point,
@@ -66,6 +69,21 @@ impl PackedIntegerDepthwise {
             packed.sums[channel] = sum;
         }
         packed
+    }
+}
+
+impl Storable for PackedIntegerDepthwise {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        parts.field(&self.sums);
+        self.values.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let (integer_isa, &[channels, taps]) = (IntegerIsa::of(Isa::detect()), parameters) else { return None };
+        let lanes = integer_isa.lanes();
+        let sums = parts.field(channels.checked_add(lanes)?)?;
+        let values = PackedValues::load(parts, lines(channels, lanes, taps.div_ceil(2))?)?;
+        Some(Self { integer_isa, channels, taps, values, sums })
     }
 }
 

@@ -2,6 +2,8 @@
 //! the weights are quantized.
 #![allow(unsafe_code)] // Targets are pointers into rows that tasks share out.
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use super::fixed_point::{Multiplier, Rounding};
 use super::instances::EpilogueKernels;
 use super::simd::{Integers, MOST_LANES};
@@ -100,6 +102,39 @@ impl Requantize {
             zero_point,
             bounds,
         }
+    }
+}
+
+/// Stored with one factor per output. The number of outputs is the first parameter.
+impl Storable for Requantize {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        let exponent = |output: usize| match self.rounding {
+            Rounding::Twice => self.left.get(output).copied().unwrap_or(0) - self.right[output],
+            Rounding::Once => 31 - self.right[output],
+        };
+        parts.number((self.rounding == Rounding::Once).into());
+        for number in [self.zero_point, self.bounds.0, self.bounds.1] {
+            parts.number(number.into());
+        }
+        parts.field(&self.mantissas[..self.outputs]);
+        parts.field(&(0..self.outputs).map(exponent).collect::<Vec<i32>>());
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let outputs = *parameters.first()?;
+        let rounding = if parts.number()? == 0 { Rounding::Twice } else { Rounding::Once };
+        let mut number = |range: std::ops::RangeInclusive<i32>| {
+            i32::try_from(parts.number()?).ok().filter(|number| range.contains(number))
+        };
+        let zero_point = number(-128..=255)?;
+        let least = number(-128..=255)?;
+        let bounds = (least, number(least..=255)?);
+        let (mantissas, exponents) = (parts.field::<i32>(outputs)?, parts.field::<i32>(outputs)?);
+        let factors =
+            mantissas.into_iter().zip(exponents).map(|(mantissa, exponent)| Multiplier { mantissa, exponent });
+        let factors: Vec<Multiplier> = factors.collect();
+        let is_valid = |factor: &Multiplier| factor.mantissa >= 0 && (-31..=30).contains(&factor.exponent);
+        factors.iter().all(is_valid).then(|| Self::new(&factors, outputs, rounding, zero_point, bounds))
     }
 }
 

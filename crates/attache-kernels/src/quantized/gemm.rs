@@ -14,12 +14,14 @@
 
 use std::ops::Range;
 
+use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
 use super::epilogue::{GemmEpilogue, OutputPosition};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
+use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
 /// Width of a full panel, in vectors.
@@ -128,7 +130,7 @@ pub struct PackedIntegers {
     segment: usize,
     /// The panels, as `i32` words: a line of bias, then one line of weights per word of K. A line has one
     /// word per column of the panel.
-    values: AlignedFloats,
+    values: PackedValues,
     /// The sum of each output's weights for words of four bytes, else zeros; followed by one vector of spare
     /// elements.
     sums: Vec<i32>,
@@ -161,8 +163,8 @@ impl PackedIntegers {
             assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.bytes.len(), "every weight");
         }
         let integer_isa = IntegerIsa::of(isa);
-        let (group, lanes) = (if integer_isa.packs_k4() { 4 } else { 2 }, integer_isa.lanes());
-        let words = depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(group);
+        let (group, lanes) = (integer_isa.group(), integer_isa.lanes());
+        let words = words(integer_isa, depth, segment);
         // Groups of four contain weights as signed bytes.
         let shift = if integer_isa.packs_k4() && !weights.zero.signed { 128 } else { 0 };
         let (taken, row_factor) =
@@ -175,7 +177,7 @@ impl PackedIntegers {
             depth,
             words,
             segment,
-            values: AlignedFloats::zeros(outputs.next_multiple_of(lanes) * (words + 1)),
+            values: AlignedFloats::zeros(outputs.next_multiple_of(lanes) * (words + 1)).into(),
             sums: vec![0; outputs + lanes],
             row_factor,
         };
@@ -200,7 +202,7 @@ impl PackedIntegers {
         let full = PANEL_VECTORS * self.integer_isa.lanes();
         let (panel, lane) = (output / full, output % full);
         let (start, width, packs_k4) = (self.offset(panel), self.width(panel), self.integer_isa.packs_k4());
-        let values: &mut [i32] = bytemuck::cast_slice_mut(&mut self.values);
+        let values: &mut [i32] = bytemuck::cast_slice_mut(self.values.to_mut());
         let column = &mut values[start + lane..];
         column[0] = bias;
         let group = |terms: &[i32]| match packs_k4 {
@@ -215,6 +217,11 @@ impl PackedIntegers {
     /// Returns the number of columns of C (N).
     pub fn outputs(&self) -> usize {
         self.outputs
+    }
+
+    /// Returns the numbers from which the extents of the packed form follow, besides those of bias and zero point.
+    pub fn parameters(outputs: usize, depth: usize, segment: usize) -> Vec<usize> {
+        vec![outputs, depth, segment]
     }
 
     /// Returns the integer instruction set that the weights are packed for.
@@ -238,6 +245,30 @@ impl PackedIntegers {
     fn panel(&self, panel: usize) -> &[i32] {
         let start = self.offset(panel);
         &bytemuck::cast_slice(&self.values)[start..start + self.width(panel) * (self.words + 1)]
+    }
+}
+
+/// Returns the words per output: groups of two or four terms, with each segment padded to whole groups.
+fn words(integer_isa: IntegerIsa, depth: usize, segment: usize) -> usize {
+    depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(integer_isa.group())
+}
+
+impl Storable for PackedIntegers {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        parts.number(self.row_factor.into());
+        parts.field(&self.sums);
+        self.values.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let (integer_isa, &[outputs, depth, segment]) = (IntegerIsa::of(Isa::detect()), parameters) else {
+            return None;
+        };
+        let (lanes, words) = (integer_isa.lanes(), words(integer_isa, depth, segment));
+        let row_factor = parts.number()?.try_into().ok()?;
+        let sums = parts.field(outputs.checked_add(lanes)?)?;
+        let values = PackedValues::load(parts, lines(outputs, lanes, words)?)?;
+        Some(Self { integer_isa, outputs, depth, words, segment, values, sums, row_factor })
     }
 }
 

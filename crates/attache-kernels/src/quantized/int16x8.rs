@@ -4,11 +4,14 @@
 
 use std::ops::Range;
 
+use attache_base::storable::{Parts, Storable, StoredParts};
+
 use super::fixed_point::{Multiplier, multiply, multiply_int16x8};
 use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::{Matrix, Rows, Split, Target};
+use crate::packed::PackedValues;
 use crate::transpose_convolution::Phase;
-use crate::{Engine, engine::Shared};
+use crate::{AlignedFloats, Engine, engine::Shared};
 
 /// Number of outputs per panel, which is the unit in which outputs are split over tasks.
 const PANEL: usize = 16;
@@ -50,7 +53,8 @@ impl Int16x8Epilogue {
 #[derive(Clone)]
 pub struct Int16x8Matrix {
     depth: usize,
-    weights: Vec<i16>,
+    /// The weights, followed by one more if their number is odd.
+    values: PackedValues,
     bias: Vec<i64>,
 }
 
@@ -60,16 +64,37 @@ impl Int16x8Matrix {
     /// # Panics
     ///
     /// Panics if the lengths of `weights` or `bias` do not match.
-    pub fn new(outputs: usize, weights: Vec<i16>, bias: Option<&[i64]>) -> Self {
+    pub fn new(outputs: usize, weights: &[i16], bias: Option<&[i64]>) -> Self {
         assert!(weights.len().is_multiple_of(outputs.max(1)), "as many weights for each output");
         let bias = bias.map_or_else(|| vec![0; outputs], <[i64]>::to_vec);
         assert_eq!(bias.len(), outputs, "a bias for each output");
-        Self { depth: weights.len().checked_div(outputs).unwrap_or(0), weights, bias }
+        let mut values = AlignedFloats::zeros(weights.len().div_ceil(2));
+        bytemuck::cast_slice_mut(&mut values)[..weights.len()].copy_from_slice(weights);
+        Self { depth: weights.len().checked_div(outputs).unwrap_or(0), values: values.into(), bias }
+    }
+
+    /// Returns the numbers from which the extents of a matrix of `outputs` rows and `depth` columns follow.
+    pub fn parameters(outputs: usize, depth: usize) -> Vec<usize> {
+        vec![outputs, depth]
     }
 
     /// Creates a matrix from 8-bit weights.
     fn of_bytes(outputs: usize, weights: &[i8], bias: Option<&[i64]>) -> Self {
-        Self::new(outputs, weights.iter().map(|weight| i16::from(*weight)).collect(), bias)
+        Self::new(outputs, &weights.iter().map(|weight| i16::from(*weight)).collect::<Vec<_>>(), bias)
+    }
+}
+
+impl Storable for Int16x8Matrix {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        parts.field(&self.bias);
+        self.values.store(parts);
+    }
+
+    fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
+        let &[outputs, depth] = parameters else { return None };
+        let bias = parts.field(outputs)?;
+        let values = PackedValues::load(parts, outputs.checked_mul(depth)?.div_ceil(2))?;
+        Some(Self { depth, values, bias })
     }
 }
 
@@ -108,10 +133,11 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
         position: [usize; 2],
     ) {
         assert_eq!(a.segments.len() * a.length, self.depth, "segments make up the depth");
+        let weights: &[i16] = bytemuck::cast_slice(&self.values);
         for row in 0..rows {
             for output in panels.start * PANEL..(panels.end * PANEL).min(self.bias.len()) {
                 let mut sum = self.bias[output];
-                let weights = &self.weights[output * self.depth..][..self.depth];
+                let weights = &weights[output * self.depth..][..self.depth];
                 for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
                     // SAFETY: the caller guarantees every element of A.
                     let a = unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) };
@@ -223,7 +249,7 @@ mod tests {
     fn sums_need_more_than_32_bits() {
         let mut random = Random::new(61);
         let numbers: Vec<i16> = (0..3000).map(|_| 32767 - random.below(3) as i16).collect();
-        let matrix = Int16x8Matrix::new(2, vec![-128; 6000], Some(&[1 << 40, 0]));
+        let matrix = Int16x8Matrix::new(2, &[-128; 6000], Some(&[1 << 40, 0]));
         let epilogue = Int16x8Epilogue {
             factors: vec![Multiplier::new(1e-8), Multiplier::new(1e-6)],
             rounding: Int16x8Rounding::Full,

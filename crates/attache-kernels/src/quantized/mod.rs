@@ -72,5 +72,10 @@ macro_rules! stored {
 
 stored!(i8, u8, i16);
 
+/// Returns the name of the integer instruction set that an [`Isa`](crate::Isa) uses.
+pub(crate) fn integers_of(isa: crate::Isa) -> &'static str {
+    simd::IntegerIsa::of(isa).name()
+}
+
 /// Quantization parameters of a tensor: scale and zero point.
 pub type ScaleAndZero = (f32, i32);

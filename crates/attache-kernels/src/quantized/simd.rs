@@ -41,6 +41,19 @@ impl IntegerIsa {
         }
     }
 
+    /// Returns the instruction set's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni => "VNNI",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => "NEON",
+        }
+    }
+
     /// Returns the number of 32-bit words per vector.
     pub(crate) fn lanes(self) -> usize {
         match self.0 {
@@ -65,6 +78,11 @@ impl IntegerIsa {
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => true,
         }
+    }
+
+    /// Returns the number of terms, adjacent along K, in a word.
+    pub(crate) fn group(self) -> usize {
+        if self.packs_k4() { 4 } else { 2 }
     }
 
     /// Returns [`Integers::FLIP`], by which unsigned activation bytes are XORed before they are multiplied.

@@ -122,19 +122,20 @@ impl BatchMatMul {
 
     /// Calls `multiply` for each product with its block of the output, its range of rows of the left
     /// matrices, and its right matrix, which `pack` packs from its index. Right matrices that are constant
-    /// and all packed at once are cached.
+    /// and all packed at once are cached. `parameters` are those of one packed matrix.
     fn multiply_each<T, P: Any + Send + Sync>(
         &self,
         (product, right): (&BatchedProduct, TensorRef<'_>),
         cache: &mut Cache,
         output: &mut [T],
-        pack: impl Fn(usize) -> P,
+        (parameters, pack): (impl Fn() -> Vec<usize>, impl Fn(usize) -> P),
         mut multiply: impl FnMut(&mut [T], Range<usize>, &P),
     ) {
         let count = matrices(right.shape);
         if self.is_packed_whole(product, right.data_type, right.shape) {
             let all = || (0..count).map(&pack).collect::<Vec<P>>();
-            return with_kept(cache, &[Some(right)], all, |packed| {
+            let all_parameters = || [vec![count], parameters()].concat();
+            return with_kept(cache, &[Some(right)], all_parameters, all, |packed| {
                 self.each(product, count, output, |output, rows, index| multiply(output, rows, &packed[index]));
             });
         }
@@ -185,7 +186,8 @@ impl BatchMatMul {
             let matrix = &values[index * size..][..size];
             PackedMatrix::pack_strided(engine.isa, [columns, depth], matrix, strides, None)
         };
-        self.multiply_each((product, right), eval.cache, output, pack, |output, rows, matrix| {
+        let packed = (|| PackedMatrix::parameters(columns, depth), pack);
+        self.multiply_each((product, right), eval.cache, output, packed, |output, rows, matrix| {
             let left = &left[rows.start * depth..rows.end * depth];
             gemm(engine, rows.len(), left, depth, matrix, output, columns, everything);
         });
@@ -215,7 +217,8 @@ impl BatchMatMul {
         let (rows, zero, depth) = (self.rows(product, left.bytes), requantization.input(), product.depth);
         let output = &mut *eval.outputs[0].bytes;
         let pack = |index| self.pack_bytes(engine.isa, product, requantization.weights(right.bytes), zero, index);
-        self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
+        let packed = (|| PackedIntegers::parameters(product.columns, depth, depth), pack);
+        self.multiply_each((product, right), eval.cache, output, packed, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
             quantized::gemm(engine, left, zero.signed, &[zero.point], matrix, &epilogue, output);
         });
@@ -238,10 +241,11 @@ impl BatchMatMul {
         let turn = |index: usize| {
             let matrix = &numbers[index * size..][..size];
             let places = (0..columns).flat_map(|n| (0..depth).map(move |k| n * strides[0] + k * strides[1]));
-            Int16x8Matrix::new(columns, places.map(|place| matrix[place]).collect(), None)
+            Int16x8Matrix::new(columns, &places.map(|place| matrix[place]).collect::<Vec<_>>(), None)
         };
         let (rows, output) = (self.rows(product, left.values::<i16>()?), eval.outputs[0].values()?);
-        self.multiply_each((product, right), eval.cache, output, turn, |output, range, matrix| {
+        let packed = (|| Int16x8Matrix::parameters(columns, depth), turn);
+        self.multiply_each((product, right), eval.cache, output, packed, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
             int16x8_gemm(engine, left, matrix, &epilogue, output);
         });
@@ -258,7 +262,8 @@ impl BatchMatMul {
         let output = eval.outputs[0].values()?;
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
         let pack = |index| self.pack_bytes(engine.isa, product, operand, Zero::UNKNOWN, index);
-        self.multiply_each((product, right), eval.cache, output, pack, |output, range, matrix| {
+        let packed = (|| PackedIntegers::parameters(product.columns, depth, depth), pack);
+        self.multiply_each((product, right), eval.cache, output, packed, |output, range, matrix| {
             let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
             let everything = (f32::NEG_INFINITY, f32::INFINITY);
             let epilogue = Rescale::new(scales.scales, None, columns, scale, points, everything);

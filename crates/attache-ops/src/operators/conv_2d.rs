@@ -63,6 +63,7 @@ impl Conv2d {
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         weights.with_packed(
             eval.cache,
+            || PackedFilter::parameters(convolution),
             |weights| PackedFilter::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| convolve(engine, convolution, input, packed, output),
         );
@@ -84,9 +85,13 @@ fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Acti
     let weights = [eval.optional(1), eval.optional(2)];
     let output = eval.outputs[0].values()?;
     let make = || int16x8_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref());
-    with_kept(eval.cache, &weights, make, |groups| {
-        int16x8_convolve(engine, convolution, input, groups, &epilogue, output)
-    });
+    with_kept(
+        eval.cache,
+        &weights,
+        || PackedFilter::parameters(convolution),
+        make,
+        |groups| int16x8_convolve(engine, convolution, input, groups, &epilogue, output),
+    );
     Ok(())
 }
 

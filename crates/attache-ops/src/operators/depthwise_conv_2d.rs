@@ -5,7 +5,7 @@ use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
-use attache_kernels::convolution::Convolution;
+use attache_kernels::convolution::{Convolution, PackedFilter};
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
 use attache_kernels::quantized::{PackedIntegerDepthwise, int16x8_convolve, int16x8_groups};
 use attache_model::schema::BuiltinOperator;
@@ -64,6 +64,7 @@ impl DepthwiseConv2d {
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         weights.with_packed(
             eval.cache,
+            || PackedDepthwise::parameters(convolution),
             |weights| PackedDepthwise::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| depthwise(engine, convolution, input, packed, output),
         );
@@ -89,9 +90,13 @@ fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Acti
         let turned = turned(bytemuck::cast_slice::<_, i8>(&filter), convolution.output[2]);
         int16x8_groups(convolution, &turned, bias.as_deref())
     };
-    with_kept(eval.cache, &weights, make, |groups| {
-        int16x8_convolve(engine, convolution, input, groups, &epilogue, output)
-    });
+    with_kept(
+        eval.cache,
+        &weights,
+        || PackedFilter::parameters(convolution),
+        make,
+        |groups| int16x8_convolve(engine, convolution, input, groups, &epilogue, output),
+    );
     Ok(())
 }
 

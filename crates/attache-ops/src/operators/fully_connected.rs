@@ -95,6 +95,7 @@ impl FullyConnected {
         let clamp = fused::clamp(self.activation);
         weights.with_packed(
             eval.cache,
+            || PackedMatrix::parameters(outputs, depth),
             |weights| PackedMatrix::pack(engine.isa, outputs, depth, weights.filter, weights.bias),
             |packed| gemm(engine, rows, input, depth, packed, output, outputs, clamp),
         );
@@ -115,7 +116,8 @@ impl FullyConnected {
             (packed, requantization.requantize(outputs, Rounding::Once, precision(&scales)))
         };
         let output = &mut *eval.outputs[0].bytes;
-        with_kept(eval.cache, &[Some(weights), bias], make, |(packed, epilogue)| {
+        let parameters = || PackedIntegers::parameters(outputs, depth, depth);
+        with_kept(eval.cache, &[Some(weights), bias], parameters, make, |(packed, epilogue)| {
             quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, epilogue, output)
         });
         Ok(())
@@ -129,11 +131,12 @@ impl FullyConnected {
         let (engine, numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
         let make = || {
             let point = requantization.weight_zero_point() as i16;
-            let weights = weight_bytes(&weights).iter().map(|byte| i16::from(*byte as i8) - point).collect();
-            Int16x8Matrix::new(product.outputs, weights, numbers.as_deref())
+            let weights = weight_bytes(&weights).iter().map(|byte| i16::from(*byte as i8) - point).collect::<Vec<_>>();
+            Int16x8Matrix::new(product.outputs, &weights, numbers.as_deref())
         };
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        with_kept(eval.cache, &[Some(weights), bias], make, |matrix| {
+        let parameters = || Int16x8Matrix::parameters(product.outputs, product.depth);
+        with_kept(eval.cache, &[Some(weights), bias], parameters, make, |matrix| {
             int16x8_gemm(engine, input, matrix, &epilogue, output)
         });
         Ok(())
@@ -186,7 +189,8 @@ impl FullyConnected {
         let clamp = fused::clamp(self.activation);
         let epilogue = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
         let output = eval.outputs[0].values()?;
-        with_kept(eval.cache, &[Some(weights)], make, |packed| {
+        let parameters = || PackedIntegers::parameters(outputs, depth, depth);
+        with_kept(eval.cache, &[Some(weights)], parameters, make, |packed| {
             quantized::gemm(engine, &rows.bytes, true, &rows.zero_points, packed, &epilogue, output)
         });
         fused::finish(engine, self.activation, output);

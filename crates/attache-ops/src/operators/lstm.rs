@@ -135,7 +135,7 @@ impl Operator for Lstm {
         let fresh;
         let is_constant = |tensor: &TensorRef<'_>| tensor.is_constant;
         let matrix = match inputs[2..4].iter().all(is_constant) {
-            true => eval.cache.get_or_make(pack),
+            true => eval.cache.get_or_make_for(|| PackedMatrix::parameters(4 * units, columns), pack),
             false => {
                 fresh = pack();
                 &fresh

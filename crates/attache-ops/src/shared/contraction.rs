@@ -280,18 +280,8 @@ pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64
 }
 
 /// Calls `work` with the result of `make`, which is cached from run to run where all of `weights` are
-/// constant.
+/// constant. `make` may also depend on the numbers that `parameters` returns.
 pub(crate) fn with_kept<P: Any + Send + Sync>(
-    cache: &mut Cache,
-    weights: &[Option<TensorRef<'_>>],
-    make: impl FnOnce() -> P,
-    work: impl FnOnce(&P),
-) {
-    with_kept_for(cache, weights, Vec::new, make, work);
-}
-
-/// Does the same as [`with_kept`], where `make` also depends on the numbers that `parameters` returns.
-fn with_kept_for<P: Any + Send + Sync>(
     cache: &mut Cache,
     weights: &[Option<TensorRef<'_>>],
     parameters: impl FnOnce() -> Vec<usize>,
@@ -405,7 +395,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     };
     let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;
-    with_kept_for(
+    with_kept(
         eval.cache,
         &[Some(filter), bias],
         || P::parameters(convolution),
@@ -440,7 +430,7 @@ pub(crate) fn eval_dynamic<P: Packed>(
         let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
         P::pack(engine.isa, convolution, weights, bias, Zero::UNKNOWN)
     };
-    with_kept_for(
+    with_kept(
         eval.cache,
         &[Some(filter)],
         || P::parameters(convolution),

@@ -98,7 +98,7 @@ impl TransposeConvolutionParameters {
         let [data, filter, bias] = operands;
         let (engine, weights) = (Engine::new(eval.parallel), Weights::new(eval.input(filter)?, eval.optional(bias))?);
         let (input, output) = (eval.input(data)?.values()?, eval.outputs[0].values()?);
-        weights.with_packed_for(
+        weights.with_packed(
             eval.cache,
             || PackedTransposeFilter::parameters(convolution),
             |weights| PackedTransposeFilter::pack(engine.isa, convolution, weights.filter, weights.bias),
@@ -233,19 +233,8 @@ impl<'a> Weights<'a> {
     }
 
     /// Packs the weights with `pack` and calls `work` with the result, which is cached from run to run where
-    /// filter and bias are constant.
+    /// filter and bias are constant. `pack` may also depend on the numbers that `parameters` returns.
     pub(crate) fn with_packed<P: Any + Send + Sync>(
-        &self,
-        cache: &mut Cache,
-        pack: impl FnOnce(&Self) -> P,
-        work: impl FnOnce(&P),
-    ) {
-        self.with_packed_for(cache, Vec::new, pack, work);
-    }
-
-    /// Does the same as [`Weights::with_packed`], where `pack` also depends on the numbers that `parameters`
-    /// returns.
-    pub(crate) fn with_packed_for<P: Any + Send + Sync>(
         &self,
         cache: &mut Cache,
         parameters: impl FnOnce() -> Vec<usize>,

@@ -14,6 +14,7 @@ pub(crate) mod pool;
 pub(crate) mod quantized;
 pub(crate) mod reduction;
 pub(crate) mod resize;
+pub(crate) mod sequence;
 pub(crate) mod support;
 pub(crate) mod view;
 pub(crate) mod working;

@@ -110,6 +110,12 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Takes the parts to store; `None` if there are none.
+    pub(crate) fn take_parts(&self) -> Option<Vec<Vec<u8>>> {
+        let inner = self.inner.as_ref()?;
+        guarded(&self.delegate, "take_parts", || inner.take_parts()).ok()?
+    }
+
     /// Returns the statistics, which were read when the partition was prepared.
     pub(crate) fn report(&self) -> &KernelReport {
         &self.report

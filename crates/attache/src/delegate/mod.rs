@@ -14,13 +14,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attache_base::copy;
+use attache_base::{Bytes, copy};
 use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, Unsupported};
 use attache_model::{Model, Operator, schema};
 
 pub use self::bindings::{Commands, DelegateBindings, InputMemory, OutputMemory};
 use self::guard::discard;
-use crate::KernelProfile;
+use crate::{CacheFolder, KernelProfile};
 
 /// Runs parts of graphs on an accelerator. Panics in a delegate or in one of its kernels are caught. They count as an
 /// unsupported node, a failed preparation or a failed run, and are listed in [`Report::panics`](crate::Report::panics).
@@ -49,6 +49,56 @@ pub trait Delegate: Send + Sync {
     /// [`DelegateErrorKind::OutOfMemory`] or [`DelegateErrorKind::DeviceLost`] also makes the build of the interpreter
     /// fail, unless [`InterpreterBuilder::cpu_fallback`](crate::InterpreterBuilder::cpu_fallback) is set.
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError>;
+
+    /// Returns where what the delegate prepares is stored, so that later starts take it from there; `None` if nothing is
+    /// stored, which is the default.
+    fn cache(&self) -> Option<DelegateCache<'_>> {
+        None
+    }
+
+    /// Prepares a partition from the parts that [`PreparedPartition::take_parts`] returned when it was first prepared.
+    /// The claims of its nodes are empty. The default fails.
+    ///
+    /// # Errors
+    ///
+    /// If the parts cannot be used. All nodes are then claimed and prepared as if nothing were stored.
+    fn restore(
+        &self,
+        _partition: Partition<'_>,
+        _parts: &[Bytes],
+    ) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        Err(DelegateError::new("the delegate restores no partitions"))
+    }
+}
+
+/// Where a delegate stores what it prepares.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DelegateCache<'a> {
+    /// The folder.
+    pub cache: &'a CacheFolder,
+    /// A text that stands for the weights of the model, so that they need not be read to find what is stored. A program
+    /// that gives two models that differ in nothing but weights the same token gets the weights of the first one.
+    pub model_token: Option<&'a str>,
+    /// Everything that prepared partitions depend on besides the model and the operators that the program registered:
+    /// the device, its driver, and the delegate's version and options.
+    pub key: Vec<u8>,
+    /// What the partitions are prepared for, for people, such as the name of the device.
+    pub description: String,
+}
+
+impl<'a> DelegateCache<'a> {
+    /// Describes what a delegate stores in a folder.
+    #[must_use]
+    pub fn new(cache: &'a CacheFolder, key: Vec<u8>, description: impl Into<String>) -> Self {
+        Self { cache, model_token: None, key, description: description.into() }
+    }
+
+    /// Sets the token that stands for the weights of the model.
+    #[must_use]
+    pub fn model_token(self, token: Option<&'a str>) -> Self {
+        Self { model_token: token, ..self }
+    }
 }
 
 impl<D: Delegate + ?Sized> Delegate for Arc<D> {
@@ -66,6 +116,14 @@ impl<D: Delegate + ?Sized> Delegate for Arc<D> {
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         (**self).prepare(partition)
+    }
+
+    fn cache(&self) -> Option<DelegateCache<'_>> {
+        (**self).cache()
+    }
+
+    fn restore(&self, partition: Partition<'_>, parts: &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        (**self).restore(partition, parts)
     }
 }
 
@@ -128,6 +186,11 @@ impl<'a> NodeContext<'a> {
 pub struct Claim(Option<Box<dyn Any + Send>>);
 
 impl Claim {
+    /// Creates a claim without data.
+    pub(crate) fn empty() -> Self {
+        Self(None)
+    }
+
     /// Creates a claim that carries `data`.
     pub fn new(data: impl Any + Send) -> Self {
         Self(Some(Box::new(data)))
@@ -250,6 +313,12 @@ pub trait PreparedPartition: Send + Sync {
     /// Returns statistics about the prepared partition.
     fn report(&self) -> KernelReport {
         KernelReport::default()
+    }
+
+    /// Takes the parts from which [`Delegate::restore`] prepares the partition again; `None` if it is not to be stored,
+    /// or if the parts were taken before. Called once, if [`Delegate::cache`] says where parts are stored.
+    fn take_parts(&self) -> Option<Vec<Vec<u8>>> {
+        None
     }
 }
 
@@ -443,6 +512,8 @@ pub struct KernelReport {
     pub arena_lower_bound_bytes: usize,
     /// Bytes of device memory for constants.
     pub weights_bytes: usize,
+    /// Whether the partition was restored from what an earlier preparation stored.
+    pub is_restored: bool,
     /// Milliseconds spent on compiling pipelines.
     pub compile_ms: f64,
     /// Milliseconds spent on packing and uploading constants, excluding the time that overlapped with pipeline

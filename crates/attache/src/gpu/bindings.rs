@@ -24,7 +24,7 @@ impl DelegateBindings for GpuKernel {
             (None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;
-        match self.inputs.get(input).filter(|port| port.elements > 0) {
+        match self.inputs.get(input).filter(|port| port.format.elements > 0) {
             Some(port) => {
                 let bound = binding.map(|binding| (binding, bound(port, tensor)));
                 self.session.bind_input(input, bound).map_err(|error| refused(&error))
@@ -40,7 +40,7 @@ impl DelegateBindings for GpuKernel {
             (None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;
-        match self.outputs.get(output).filter(|port| port.elements > 0) {
+        match self.outputs.get(output).filter(|port| port.format.elements > 0) {
             Some(port) => {
                 let bound = binding.map(|binding| (binding, bound(port, tensor)));
                 self.session.bind_output(output, bound).map_err(|error| refused(&error))
@@ -59,10 +59,10 @@ impl DelegateBindings for GpuKernel {
 fn bound(port: &Port, tensor: &Fact) -> BoundTensor {
     BoundTensor {
         data_type: tensor.data_type,
-        shape: tensor.shape.clone().unwrap_or_else(|| [port.elements].into()),
+        shape: tensor.shape.clone().unwrap_or_else(|| [port.format.elements].into()),
         quantization: tensor.quantization.clone(),
-        scalar: port.scalar,
-        storage: port.storage,
+        scalar: port.format.scalar,
+        storage: port.format.storage,
     }
 }
 

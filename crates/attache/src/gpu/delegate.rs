@@ -1,18 +1,24 @@
 //! The GPU delegate: opens a device, claims nodes and prepares partitions. A claim carries the lowered
 //! program of its node until the partition is prepared.
 
+use std::fmt;
+
+use attache_base::Bytes;
 use attache_gpu::{
-    Adapter, Device, DeviceOptions, DevicePeaks, GpuError, GpuErrorKind, Matrices, Precision, Runs, Submission,
-    VariantChoice, VariantRequirement, Wait, wgpu,
+    Adapter, Device, DeviceOptions, DevicePeaks, Executable, GpuError, GpuErrorKind, Matrices, OpenTimes, Precision,
+    Runs, Submission, VariantChoice, VariantRequirement, Wait, interface, wgpu,
 };
+use attache_gpu_ir::Program;
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
 use super::kernel::{GpuPartition, failure};
 use super::options::GpuDelegateOptions;
-use super::program::{GpuClaim, stitch};
+use super::program::{GpuClaim, Stitched, stitch};
+use super::stored::{Parts, PlanFunctions};
 use crate::delegate::guard::guarded;
 use crate::{
-    Claim, Delegate, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning, PreparedPartition,
+    CacheFolder, Claim, Delegate, DelegateCache, DelegateError, Error, ErrorKind, NodeContext, Partition, Partitioning,
+    PreparedPartition,
 };
 
 /// Size in bytes of a buffer binding that every device supports.
@@ -30,10 +36,29 @@ pub struct GpuDelegate {
     submission: Option<Submission>,
     partitioning: Partitioning,
     profiled: bool,
+    stored: Option<StoredPlans>,
+}
+
+/// Where the delegate's plans are stored.
+#[derive(Clone)]
+struct StoredPlans {
+    cache: CacheFolder,
+    functions: PlanFunctions,
+    model_token: Option<String>,
+}
+
+impl fmt::Debug for StoredPlans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cache.fmt(f)
+    }
 }
 
 impl GpuDelegate {
     /// Opens a device and creates the delegate.
+    ///
+    /// Delegates of this process share an open device if the options that select or configure it are equal, with its
+    /// pipelines and constants. It is closed when the last delegate and the last interpreter on it are dropped. A
+    /// device that was lost is not shared any more: a new delegate opens it again.
     ///
     /// # Errors
     ///
@@ -42,7 +67,7 @@ impl GpuDelegate {
     /// [`ErrorKind::Device`] if there is no matching device or it cannot be opened.
     pub fn new(options: GpuDelegateOptions) -> Result<Self, Error> {
         options.resolved_precision()?;
-        let device = Device::open(&DeviceOptions {
+        let device = Device::shared(&DeviceOptions {
             backend: options.backend,
             adapter: options.adapter.clone(),
             hardware_only: !options.allows_software(),
@@ -84,10 +109,15 @@ impl GpuDelegate {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let precision = options.resolved_precision()?;
+        let folder = options.plan_folder().filter(|_| !device.has_fault() && !super::fault::is_planted());
+        let stored = folder.and_then(|folder| {
+            let (functions, model_token) = (folder.functions, options.model_token.clone());
+            Some(StoredPlans { cache: folder.open()?, functions, model_token })
+        });
         let GpuDelegateOptions { quantized, submission, partitioning, variants, wait, .. } = options;
         let slots = options.inference_preference.slots();
         let device = device.with_variants(variants);
-        Ok(Self { device, precision, quantized, slots, wait, submission, partitioning, profiled: false })
+        Ok(Self { device, precision, quantized, slots, wait, submission, partitioning, profiled: false, stored })
     }
 
     /// Returns this delegate on the same device with another choice of kernel variants.
@@ -159,10 +189,23 @@ impl GpuDelegate {
         self.precision
     }
 
-    /// Returns the milliseconds that opening the device took; 0 if the caller opened it.
+    /// Returns the milliseconds that opening the device took, for the first of the delegates that share it; 0 if the
+    /// caller opened it.
     #[must_use]
     pub fn device_ms(&self) -> f64 {
-        self.device.open_ms()
+        self.open_times().total_ms()
+    }
+
+    /// Returns the parts of [`GpuDelegate::device_ms`].
+    #[must_use]
+    pub fn open_times(&self) -> OpenTimes {
+        self.device.open_times()
+    }
+
+    /// Whether this delegate and another one use the same open device.
+    #[must_use]
+    pub fn shares_device_with(&self, other: &Self) -> bool {
+        self.device.is_same(&other.device)
     }
 
     /// Checks that the GPU delegate can run a node, without opening a device. Buffer bindings are assumed to
@@ -178,6 +221,27 @@ impl GpuDelegate {
 
     pub(super) fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Returns how partitions are run.
+    pub(super) fn runs(&self) -> Runs {
+        Runs { slots: self.slots, timed: self.profiled, wait: self.wait }
+    }
+
+    /// Plans and loads a program. Also returns what is stored of it, if plans are stored.
+    fn load(
+        &self,
+        program: Program,
+        submission: Submission,
+        quantized: Option<Quantized>,
+    ) -> Result<(Executable, Option<Parts>), GpuError> {
+        let interface = interface(&self.device, submission)?;
+        let Some(StoredPlans { functions, .. }) = &self.stored else {
+            return Ok((Executable::on(&*interface, program, self.precision)?, None));
+        };
+        let (executable, mut parts) = (functions.make)(&*interface, program, self.precision)?;
+        parts.insert(0, (functions.head)(submission, quantized));
+        Ok((executable, Some(parts)))
     }
 }
 
@@ -234,24 +298,39 @@ impl Delegate for GpuDelegate {
     }
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
-        let (stitched, quantized) = stitch(partition)?;
-        let quantized = self.quantized.or(quantized);
-        let runs = Runs { slots: self.slots, timed: self.profiled, wait: self.wait };
-        let prepared = |stitched, submission| {
-            GpuPartition::new(&self.device, stitched, quantized, self.precision, submission, runs)
-        };
-        let partition = match self.submission {
-            Some(submission) => prepared(stitched, submission),
+        let Stitched { program, info } = stitch(partition, self.quantized)?;
+        let loaded = |program, submission| self.load(program, submission, info.quantized);
+        let made = match self.submission {
+            Some(submission) => loaded(program, submission),
             // A program that is too large for the few buffers of a replay may fit into the more numerous
             // buffers of the encoder.
-            None if self.device.replays() => match prepared(stitched.clone(), Submission::Replay) {
+            None if self.device.replays() => match loaded(program.clone(), Submission::Replay) {
                 Err(error) if matches!(error.kind(), GpuErrorKind::OutOfMemory | GpuErrorKind::Unsupported) => {
-                    prepared(stitched, Submission::Encoder)
+                    loaded(program, Submission::Encoder)
                 }
                 replayed => replayed,
             },
-            None => prepared(stitched, Submission::Encoder),
+            None => loaded(program, Submission::Encoder),
         };
-        Ok(Box::new(partition.map_err(|error| failure("Prepare", &error))?))
+        let failed = |error: GpuError| failure("Prepare", &error);
+        let (executable, parts) = made.map_err(failed)?;
+        let partition = GpuPartition::new(executable, info, self.runs()).map_err(failed)?;
+        Ok(Box::new(partition.with_parts(parts)))
+    }
+
+    fn cache(&self) -> Option<DelegateCache<'_>> {
+        let stored = self.stored.as_ref()?;
+        let Self { device, precision, quantized, submission, partitioning, .. } = self;
+        let key = (device.identity(), device.limits(), precision, quantized, submission, partitioning);
+        let description = format!("{} ({}), {precision:?}", device.adapter().name, device.adapter().backend);
+        let cache = DelegateCache::new(&stored.cache, format!("{key:?}").into_bytes(), description);
+        Some(cache.model_token(stored.model_token.as_deref()))
+    }
+
+    fn restore(&self, partition: Partition<'_>, parts: &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError> {
+        match &self.stored {
+            Some(stored) => (stored.functions.restore)(&self.device, self.runs(), partition, parts),
+            None => Err(DelegateError::new("no plans are stored")),
+        }
     }
 }

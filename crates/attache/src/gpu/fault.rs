@@ -41,6 +41,18 @@ pub(super) fn of_device() -> Option<Fault> {
     None
 }
 
+/// Whether a fault of an operator is asked for, so that nothing may be stored.
+#[cfg(feature = "_fault")]
+pub(super) fn is_planted() -> bool {
+    ["ATTACHE_FAULT_NODE", "ATTACHE_FAULT_PANIC"].iter().any(|variable| std::env::var_os(variable).is_some())
+}
+
+/// Returns false: without the feature `_fault` nothing is injected.
+#[cfg(not(feature = "_fault"))]
+pub(super) fn is_planted() -> bool {
+    false
+}
+
 /// Returns the node's program. If `ATTACHE_FAULT_NODE` selects the node, its float outputs are multiplied by
 /// 1.01; if `ATTACHE_FAULT_PANIC` does, this function panics.
 #[cfg(feature = "_fault")]

@@ -5,15 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use attache_base::{DataType, Stopwatch};
-use attache_gpu::{
-    Device, Executable, GpuError, GpuErrorKind, PlanReport, Precision, Runs, Session, SharedValue, StorageFormat,
-    Submission,
-};
-use attache_gpu_ir::{Scalar, ValueId};
-use attache_graph::{NodeId, Quantized, TensorMut, TensorRef};
+use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue, ValueFormat};
+use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
 
 use super::exchange;
-use super::program::Stitched;
 use crate::{
     Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
     KernelProfile, KernelReport, PreparedPartition,
@@ -23,33 +18,26 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Port {
     data_type: DataType,
-    pub(super) scalar: Scalar,
-    pub(super) storage: StorageFormat,
-    pub(super) elements: usize,
+    pub(super) format: ValueFormat,
 }
 
 impl Port {
-    fn of(plan: &PlanReport, id: ValueId, data_type: DataType) -> Self {
-        let value = plan.program.value(id);
-        Self { data_type, scalar: value.scalar, storage: plan.storages.of(id), elements: value.shape.elements() }
-    }
-
     /// Whether an input is copied to the device without conversion.
     fn is_taken(&self) -> bool {
-        exchange::is_taken(self.data_type, self.scalar, self.storage)
+        exchange::is_taken(self.data_type, self.format.scalar, self.format.storage)
     }
 
     /// Whether an output is copied to the host without conversion.
     fn is_stored(&self) -> bool {
-        exchange::is_stored(self.data_type, self.storage)
+        exchange::is_stored(self.data_type, self.format.storage)
     }
 
     fn host_bytes(&self) -> Option<usize> {
-        self.data_type.byte_size(self.elements)
+        self.data_type.byte_size(self.format.elements)
     }
 
     fn device_bytes(&self) -> usize {
-        self.elements * self.storage.bytes()
+        self.format.elements * self.format.storage.bytes()
     }
 }
 
@@ -64,30 +52,63 @@ pub(super) struct GpuPartition {
     outputs: Vec<Port>,
     /// The first session, until a kernel takes it.
     first: Mutex<Option<Session>>,
+    /// What is stored of the partition, until it is taken; `None` if nothing is.
+    parts: Mutex<Option<Vec<Vec<u8>>>>,
+    is_restored: bool,
+}
+
+/// The nodes of a partition and the types of its inputs and outputs on the host.
+pub(super) struct PartitionInfo {
+    pub(super) nodes: Vec<NodeId>,
+    /// Data types of the partition's input tensors, in its order.
+    pub(super) inputs: Vec<DataType>,
+    /// Data types of the partition's output tensors, in its order.
+    pub(super) outputs: Vec<DataType>,
+    /// Whether the partition is the whole graph.
+    pub(super) is_whole: bool,
+    /// How quantized tensors are computed, for the report; `None` if there are none.
+    pub(super) quantized: Option<Quantized>,
+}
+
+impl PartitionInfo {
+    pub(super) fn new(
+        graph: &Graph,
+        nodes: Vec<NodeId>,
+        inputs: &[TensorId],
+        outputs: &[TensorId],
+        quantized: Option<Quantized>,
+    ) -> Self {
+        let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
+        let is_whole = nodes.len() == graph.nodes.len();
+        Self { nodes, inputs: types(inputs), outputs: types(outputs), is_whole, quantized }
+    }
 }
 
 impl GpuPartition {
-    /// Prepares a partition and makes its first session, so that a lack of memory shows here. `quantized` is how
-    /// quantized tensors are computed, for the report.
-    pub(super) fn new(
-        device: &Device,
-        stitched: Stitched,
-        quantized: Option<Quantized>,
-        precision: Precision,
-        submission: Submission,
-        runs: Runs,
-    ) -> Result<Self, GpuError> {
-        let Stitched { program, nodes, inputs, outputs, is_whole } = stitched;
+    /// Makes the first session of a partition, so that a lack of memory shows here.
+    pub(super) fn new(executable: Executable, info: PartitionInfo, runs: Runs) -> Result<Self, GpuError> {
+        let PartitionInfo { nodes, inputs, outputs, is_whole, quantized } = info;
         // Partitions that are not the whole graph have one run in progress at a time, and so have timed ones.
         let runs = if is_whole && !runs.timed { runs } else { Runs { slots: 1, ..runs } };
-        let executable = Arc::new(Executable::new(device, program, precision, submission)?);
+        let executable = Arc::new(executable);
         let first = Mutex::new(Some(executable.session(runs)?));
-        let plan = executable.plan_report();
-        let ports = |ids: &[ValueId], types: Vec<DataType>| -> Vec<Port> {
-            ids.iter().zip(types).map(|(id, data_type)| Port::of(plan, *id, data_type)).collect()
+        let ports = |formats: &[ValueFormat], types: Vec<DataType>| -> Vec<Port> {
+            formats.iter().zip(types).map(|(format, data_type)| Port { data_type, format: *format }).collect()
         };
-        let (inputs, outputs) = (ports(&plan.program.inputs, inputs), ports(&plan.program.outputs, outputs));
-        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first })
+        let summary = executable.summary();
+        let (inputs, outputs) = (ports(&summary.inputs, inputs), ports(&summary.outputs, outputs));
+        let (parts, is_restored) = (Mutex::default(), false);
+        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first, parts, is_restored })
+    }
+
+    /// Sets what is stored of the partition.
+    pub(super) fn with_parts(self, parts: Option<Vec<Vec<u8>>>) -> Self {
+        Self { parts: Mutex::new(parts), ..self }
+    }
+
+    /// Marks the partition as one that was restored.
+    pub(super) fn restored(self) -> Self {
+        Self { is_restored: true, ..self }
     }
 }
 
@@ -115,9 +136,9 @@ impl PreparedPartition for GpuPartition {
     fn report(&self) -> KernelReport {
         let report = self.executable.report();
         let name = |origin: &usize| self.nodes[*origin].0.to_string();
-        let merged = self.executable.plan_report().merged().into_iter().map(|(origin, others)| {
+        let merged = self.executable.summary().merged.iter().map(|(origin, others)| {
             let others: Vec<String> = others.iter().map(name).collect();
-            (self.nodes[origin], format!("one kernel with node {}", others.join(", ")))
+            (self.nodes[*origin], format!("one kernel with node {}", others.join(", ")))
         });
         KernelReport {
             dispatches: report.dispatches,
@@ -126,11 +147,16 @@ impl PreparedPartition for GpuPartition {
             arena_bytes: report.arena_bytes,
             arena_lower_bound_bytes: report.arena_lower_bound_bytes,
             weights_bytes: report.weights_bytes,
+            is_restored: self.is_restored,
             compile_ms: report.compile_ms,
             upload_ms: report.upload_ms,
             merged: merged.collect(),
             notes: self.quantized.map(note).into_iter().collect(),
         }
+    }
+
+    fn take_parts(&self) -> Option<Vec<Vec<u8>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -174,16 +200,16 @@ impl DelegateQueue for GpuKernel {
 
     fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), DelegateError> {
         let port = self.inputs.get(input).ok_or_else(|| no_such("input", input))?;
-        if port.elements == 0 {
+        if port.format.elements == 0 {
             return Ok(());
         }
-        let words = exchange::to_device(port.data_type, port.scalar, port.storage, bytes);
+        let words = exchange::to_device(port.data_type, port.format.scalar, port.format.storage, bytes);
         self.session.write_to(slot, input, &words).map_err(failed)
     }
 
     fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, DelegateError> {
         let port = self.inputs.get(input).ok_or_else(|| no_such("input", input))?;
-        if port.elements == 0 || !port.is_taken() {
+        if port.format.elements == 0 || !port.is_taken() {
             return Ok(None);
         }
         let memory = self.session.input_mut(slot, input).map_err(failed)?;
@@ -207,7 +233,7 @@ impl DelegateQueue for GpuKernel {
                 && !self.kept[index]
                 && let Some(words) = self.session.output(slot, index, bytes).map_err(failed)?
             {
-                exchange::from_device(port.data_type, port.storage, &words[..bytes], elements);
+                exchange::from_device(port.data_type, port.format.storage, &words[..bytes], elements);
             }
         }
         Ok(())
@@ -262,9 +288,7 @@ fn bytes_of(ports: &[Port], stay: &[bool]) -> usize {
 /// An output in device memory that is shared with another kernel, with its format.
 struct Handed {
     value: SharedValue,
-    scalar: Scalar,
-    storage: StorageFormat,
-    elements: usize,
+    format: ValueFormat,
 }
 
 fn no_such(what: &str, index: usize) -> DelegateError {
@@ -338,17 +362,17 @@ impl DelegateKernel for GpuKernel {
     }
 
     fn share_output(&mut self, output: usize) -> Option<Box<dyn Any>> {
-        let Port { scalar, storage, elements, .. } = *self.outputs.get(output).filter(|port| port.elements > 0)?;
+        let format = self.outputs.get(output).map(|port| port.format).filter(|format| format.elements > 0)?;
         // An output that cannot be shared, or whose sharing fails, is copied through the host instead.
         let value = self.session.share(output).ok()??;
-        Some(Box::new(Handed { value, scalar, storage, elements }))
+        Some(Box::new(Handed { value, format }))
     }
 
     fn take_input(&mut self, input: usize, shared: &dyn Any) -> bool {
         let (Some(port), Some(handed)) = (self.inputs.get(input), shared.downcast_ref::<Handed>()) else {
             return false;
         };
-        let is_same = (port.scalar, port.storage, port.elements) == (handed.scalar, handed.storage, handed.elements);
+        let is_same = port.format == handed.format;
         self.taken[input] = is_same && self.session.take(input, &handed.value).unwrap_or(false);
         self.taken[input]
     }
@@ -364,18 +388,16 @@ impl DelegateKernel for GpuKernel {
             return Ok(KernelProfile::default());
         }
         let times = self.session.times().map_err(failed)?;
-        let plan = self.session.plan_report();
-        let work = self.session.dispatch_costs();
-        let timed = plan.dispatches.iter().zip(&times.spans).zip(&work);
-        let dispatches = timed.map(|((dispatch, span), work)| DispatchProfile {
-            name: dispatch.shader.variant,
-            nodes: plan.kernels[dispatch.kernel].origins.iter().map(|origin| self.nodes[*origin]).collect(),
+        let timed = self.session.summary().dispatches.iter().zip(&times.spans);
+        let dispatches = timed.map(|(dispatch, span)| DispatchProfile {
+            name: dispatch.variant(),
+            nodes: dispatch.origins.iter().map(|origin| self.nodes[*origin]).collect(),
             begin_ns: span.begin,
             end_ns: span.end,
-            operations: work.operations,
-            on_matrices: dispatch.shader.multiplies_matrices(),
-            bytes_read: work.bytes_read,
-            bytes_written: work.bytes_written,
+            operations: dispatch.cost.operations,
+            on_matrices: dispatch.on_matrices,
+            bytes_read: dispatch.cost.bytes_read,
+            bytes_written: dispatch.cost.bytes_written,
         });
         Ok(KernelProfile { dispatches: dispatches.collect(), barriers: times.barriers })
     }

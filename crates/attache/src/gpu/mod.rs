@@ -5,18 +5,21 @@ mod delegate;
 mod exchange;
 mod fault;
 mod kernel;
+mod opening;
 mod options;
 mod program;
 mod stages;
+mod stored;
 
 #[doc(hidden)]
 pub use attache_gpu::validated_adapter;
 pub use attache_gpu::{
     Adapter, Backend, BufferBinding, ChannelOrder, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind,
-    Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters, variants,
-    wgpu,
+    OpenTimes, Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters,
+    variants, wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;
+pub use opening::GpuDelegateOpening;
 pub use options::{GpuDelegateOptions, InferencePreference, InferencePriority};
 pub use stages::{GpuStage, stage};

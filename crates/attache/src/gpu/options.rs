@@ -1,8 +1,11 @@
 //! Options of the GPU delegate, named as in `TfLiteGpuDelegateOptionsV2`.
 
+use std::path::PathBuf;
+
 use attache_gpu::{Backend, Fault, Precision, Submission, VariantChoice, Wait};
 use attache_graph::Quantized;
 
+use super::stored::PlanFolder;
 use crate::{Error, Partitioning};
 
 /// The intended use of the delegate, as in TensorFlow Lite. It decides how many runs of an interpreter can be in progress
@@ -70,6 +73,10 @@ pub struct GpuDelegateOptions {
     pub(crate) emulate_matrices: bool,
     pub(crate) fault: Option<Fault>,
     pub(crate) variants: VariantChoice,
+    pub(super) cache: Option<PlanFolder>,
+    pub(super) serialization_dir: Option<PlanFolder>,
+    pub(super) serializes: bool,
+    pub(super) model_token: Option<String>,
 }
 
 impl Default for GpuDelegateOptions {
@@ -91,6 +98,10 @@ impl Default for GpuDelegateOptions {
             emulate_matrices: false,
             fault: None,
             variants: VariantChoice::default(),
+            cache: None,
+            serialization_dir: None,
+            serializes: false,
+            model_token: None,
         }
     }
 }
@@ -194,6 +205,41 @@ impl GpuDelegateOptions {
     pub fn software(mut self, allowed: bool) -> Self {
         self.software = allowed;
         self
+    }
+
+    /// Stores plans, compiled shaders and packed weights in a folder, which is created if it is missing, so that later
+    /// starts with the same model, device, driver and options take them from there ([`CacheFolder`](crate::CacheFolder)). If the
+    /// folder cannot be used, nothing is stored, which is a line in the log. Nothing is stored by default.
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = Some(PlanFolder::new(folder.into()));
+        self
+    }
+
+    /// Sets TensorFlow Lite's option `model_token`: a text that stands for the weights of the model, so that they need not
+    /// be read to find what is stored. It must differ for models that differ in nothing but weights; a model that
+    /// differs in anything else is told apart. Without a token, the model is found by its content.
+    pub fn model_token(mut self, token: impl Into<String>) -> Self {
+        self.model_token = Some(token.into());
+        self
+    }
+
+    /// Sets TensorFlow Lite's option `serialization_dir`: the folder of [`GpuDelegateOptions::cache`]. As there, it is used
+    /// if [`GpuDelegateOptions::enable_serialization`] and [`GpuDelegateOptions::model_token`] are set as well.
+    pub fn serialization_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.serialization_dir = Some(PlanFolder::new(folder.into()));
+        self
+    }
+
+    /// Sets TensorFlow Lite's experimental flag `TFLITE_GPU_EXPERIMENTAL_FLAGS_ENABLE_SERIALIZATION`.
+    pub fn enable_serialization(mut self, enabled: bool) -> Self {
+        self.serializes = enabled;
+        self
+    }
+
+    /// Returns the folder in which plans are stored; `None` if they are not.
+    pub(super) fn plan_folder(&self) -> Option<&PlanFolder> {
+        let serialized = self.serialization_dir.as_ref().filter(|_| self.serializes && self.model_token.is_some());
+        self.cache.as_ref().or(serialized)
     }
 
     /// Sets how the host waits for runs: a choice between latency and energy. The default is [`Wait::Adaptive`].

@@ -7,19 +7,13 @@ use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, ValueId};
 use attache_graph::{AffineParameters, Graph, Lowered, NodeId, Quantized, TensorId};
 
+use super::kernel::PartitionInfo;
 use crate::{DelegateError, Partition};
 
-/// A partition as one program. The origin of each step is the index of its node in `nodes`.
-#[derive(Clone)]
+/// A partition as one program. The origin of each step is the index of its node among the nodes of `info`.
 pub(super) struct Stitched {
     pub(super) program: Program,
-    pub(super) nodes: Vec<NodeId>,
-    /// Data types of the partition's input tensors, in its order.
-    pub(super) inputs: Vec<DataType>,
-    /// Data types of the partition's output tensors, in its order.
-    pub(super) outputs: Vec<DataType>,
-    /// Whether the partition is the whole graph.
-    pub(super) is_whole: bool,
+    pub(super) info: PartitionInfo,
 }
 
 /// What a claim of the GPU delegate contains.
@@ -33,10 +27,9 @@ pub(super) struct GpuClaim {
     pub(super) is_open: bool,
 }
 
-/// Joins the programs in the claims of a partition's nodes to one program. Also returns how quantized tensors are
-/// computed, if the options left it open and there are some. Its inputs and outputs are those
-/// of the partition, in its order.
-pub(super) fn stitch(partition: Partition<'_>) -> Result<(Stitched, Option<Quantized>), DelegateError> {
+/// Joins the programs in the claims of a partition's nodes to one program. Its inputs and outputs are those of the
+/// partition, in its order. `asked` is how quantized tensors are computed; if it is left open, it is chosen here.
+pub(super) fn stitch(partition: Partition<'_>, asked: Option<Quantized>) -> Result<Stitched, DelegateError> {
     let mut claims = Vec::with_capacity(partition.nodes.len());
     for (id, claim) in partition.nodes {
         let claim =
@@ -98,12 +91,9 @@ pub(super) fn stitch(partition: Partition<'_>) -> Result<(Stitched, Option<Quant
         program.outputs.push(output);
     }
     program.validate().map_err(|error| DelegateError::new(error.to_string()))?;
-    let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
-    let (inputs, outputs) = (types(&partition.inputs), types(&partition.outputs));
-    let is_whole = claims.len() == graph.nodes.len();
-    let stitched =
-        Stitched { program, nodes: claims.into_iter().map(|(id, _)| id).collect(), inputs, outputs, is_whole };
-    Ok((stitched, quantized))
+    let nodes = claims.into_iter().map(|(id, _)| id).collect();
+    let info = PartitionInfo::new(graph, nodes, &partition.inputs, &partition.outputs, asked.or(quantized));
+    Ok(Stitched { program, info })
 }
 
 /// Returns the quantization parameters of a tensor that is a float in the program, for conversion at the

@@ -61,7 +61,7 @@ struct Printer {
 
 impl Printer {
     fn print(&self, partition: Partition<'_>) -> Result<String, DelegateError> {
-        let program = stitch(partition)?.0.program;
+        let program = stitch(partition, None)?.program;
         if self.stage == GpuStage::Program {
             return Ok(program.to_string());
         }

@@ -1,6 +1,7 @@
 //! The builder of interpreters and compiled models.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache_base::Shape;
@@ -9,6 +10,7 @@ use attache_ops::OpResolver;
 
 use super::tensor::OwnedKey;
 use super::{CompiledModel, Interpreter, TensorKey, signature};
+use crate::cache::open_packed;
 use crate::runtime::{KeptTensors, Options};
 use crate::{Delegate, Error, Limits};
 
@@ -102,6 +104,32 @@ impl InterpreterBuilder {
     /// Sets the operators that the program registers: custom ones, and others in place of builtin ones.
     pub fn operators(mut self, resolver: &OpResolver) -> Self {
         self.options.resolver = resolver.clone();
+        self
+    }
+
+    /// Stores the weights that the CPU packs in a folder, such as [`CacheFolder::user_folder`](crate::CacheFolder::user_folder), and
+    /// finds them there at later starts. The first run then packs nothing: the kernels read the weights from the file, and
+    /// processes that use the same file share its memory. The default is no folder.
+    ///
+    /// Weights are found again for the same content of the model file (or [`model_token`](Self::model_token)), version
+    /// of Attaché and instruction set. The first run that packs weights stores them afterwards, on a thread of its own; a
+    /// compiled model and its interpreters wait for that thread when the last of them is dropped. A process that ends
+    /// earlier stores nothing. Weights that are packed later, for other input shapes or subgraphs, are added.
+    ///
+    /// The folder is created if it is missing, and may be deleted at any time. What cannot be read or written there, or
+    /// was damaged, is packed anew, with a line in the log; it is never an error. [`CacheFolder`](crate::CacheFolder) says which
+    /// folders are used, and lists and deletes what is in one.
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.options.cache = Some((folder.into(), open_packed));
+        self
+    }
+
+    /// Sets a name that stands for the content of the model in [`cache`](Self::cache), so that starts need not read the
+    /// whole file to recognize it. The name must be another one whenever the weights change, for instance the version
+    /// of the model: with weights of the same sizes under the name of others, results are those of the others. Models
+    /// that differ in anything else than large weights are told apart. Without a name, the content of the file is hashed.
+    pub fn model_token(mut self, token: impl Into<String>) -> Self {
+        self.options.model_token = Some(token.into());
         self
     }
 

@@ -254,6 +254,7 @@ impl Core {
         if let Some(instance) = self.instances.get_mut(&subgraph) {
             instance.note_shapes();
         }
+        self.plans.save_packed();
         Ok(())
     }
 

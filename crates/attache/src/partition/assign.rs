@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use attache_graph::{Graph, NodeId, TensorId, Unsupported};
 use attache_model::Model;
+use attache_ops::OpResolver;
 use attache_passes::has_side_effects;
 
+use crate::cache::{Answer, AnswerPlace, Offer, Respondent, StoredAnswer};
 use crate::delegate::guard::{Kernel, Prepared, guarded};
 use crate::error::counted;
 use crate::partition::{Readers, Unit, cluster};
-use crate::{Claim, Delegate, DelegateError, DelegateErrorKind, Error, NodeContext, Partition, Partitioning};
+use crate::{
+    Claim, Delegate, DelegateError, DelegateErrorKind, Error, NodeContext, Partition, Partitioning, PreparedPartition,
+};
 
 /// One step of an execution plan.
 pub(crate) enum PlacedStep {
@@ -25,6 +29,8 @@ pub(crate) enum PlacedStep {
 pub(crate) struct PlacedPartition {
     /// The delegate's name.
     pub(crate) delegate: String,
+    /// The place of the delegate in the order in which they are asked.
+    pub(crate) asked: usize,
     /// The nodes in execution order.
     pub(crate) nodes: Vec<NodeId>,
     /// Non-constant tensors that the partition reads from outside, ascending.
@@ -121,13 +127,19 @@ pub(crate) struct Assignment {
 }
 
 /// Assigns the nodes of a graph to `delegates`, asking them in order. `source` is the model, and the index of the
-/// subgraph that the graph was imported from. Nodes that no delegate takes stay on the CPU.
-pub(crate) fn assign(graph: &Graph, source: (&Model, usize), delegates: &[Arc<dyn Delegate>]) -> Assignment {
+/// subgraph that the graph was imported from; `resolver` has the operators that the program registered. Nodes that no
+/// delegate takes stay on the CPU.
+pub(crate) fn assign(
+    graph: &Graph,
+    source: (&Model, usize),
+    delegates: &[Arc<dyn Delegate>],
+    resolver: &OpResolver,
+) -> Assignment {
     let steps = (0..graph.nodes.len()).map(|index| PlacedStep::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
     let (unsupported, failures, names, panics) = Default::default();
     let mut assignment = Assignment { steps, reasons, unsupported, failures, names, panics };
-    delegates.iter().for_each(|delegate| assignment.take(graph, source, &**delegate));
+    delegates.iter().for_each(|delegate| assignment.take(graph, source, resolver, &**delegate));
     assignment
 }
 
@@ -146,18 +158,20 @@ struct Asked<'a> {
     partitioning: Partitioning,
     /// The model, and the index of the subgraph.
     source: (&'a Model, usize),
+    /// The operators that the program registered.
+    resolver: &'a OpResolver,
 }
 
 impl Assignment {
     /// Offers a delegate the nodes that are still on the CPU and replaces those that it takes by partitions.
     /// If the delegate fails, it gets none.
-    fn take(&mut self, graph: &Graph, source: (&Model, usize), delegate: &dyn Delegate) {
+    fn take(&mut self, graph: &Graph, source: (&Model, usize), resolver: &OpResolver, delegate: &dyn Delegate) {
         self.unsupported.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
         let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
         let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
         let taken = match presented {
-            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning, source }),
+            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning, source, resolver }),
             Err(failure) => {
                 let left: Vec<_> = self.steps.iter().filter_map(PlacedStep::node).collect();
                 self.note_failure(&left, &name, &failure);
@@ -175,9 +189,79 @@ impl Assignment {
     }
 
     fn offer(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<(), DelegateError> {
+        let left: Vec<NodeId> = self.steps.iter().filter_map(PlacedStep::node).collect();
+        let (model, subgraph) = asked.source;
+        let offer = Offer { model, subgraph, graph, resolver: asked.resolver, nodes: &left };
+        let cache = guarded(asked.name, "cache", || asked.delegate.cache()).unwrap_or_default();
+        let place = cache.as_ref().map(|cache| {
+            let (name, model_token, description) = (asked.name, cache.model_token, cache.description.as_str());
+            cache.cache.place(Respondent { name, key: &cache.key, description, model_token }, &offer)
+        });
+        if let Some(stored) = place.as_ref().and_then(|place| place.load()) {
+            match self.restore(graph, asked, stored) {
+                Ok(()) => return Ok(()),
+                Err(error) => tracing::warn!("a stored plan is not used, and made again: {error}"),
+            }
+        }
         let mut claims = self.ask(graph, asked);
         let partitions = self.choose(graph, asked, &mut claims);
-        self.prepare(graph, asked, claims, partitions)
+        let wanted = self.wanted(|id| claims[id.index()].is_some());
+        let prepared = self.prepare(graph, asked, &wanted, partitions.clone(), |_, mut partition| {
+            let claim = |(id, empty)| (id, claims[NodeId::index(id)].take().unwrap_or(empty));
+            partition.nodes = partition.nodes.into_iter().map(claim).collect();
+            asked.delegate.prepare(partition)
+        });
+        prepared.inspect_err(|error| self.note_failure(&partitions.concat(), asked.name, error))?;
+        if let Some(place) = &place {
+            self.store(&**place, asked);
+        }
+        Ok(())
+    }
+
+    /// Places the partitions of a stored answer. If one cannot be restored, or if they are not the partitions that the
+    /// answer leads to, nothing changes.
+    fn restore(&mut self, graph: &Graph, asked: &Asked<'_>, stored: StoredAnswer) -> Result<(), DelegateError> {
+        let StoredAnswer { answer, parts } = stored;
+        let taken: BTreeSet<u32> = answer.partitions.iter().flat_map(|(nodes, _)| nodes).copied().collect();
+        let wanted = self.wanted(|id| taken.contains(&id.0));
+        let partitions = self.partitions(graph, &wanted);
+        let stored = answer.partitions.iter().map(|(nodes, _)| nodes.clone());
+        let known = |(id, _): &(u32, String)| (*id as usize) < graph.nodes.len();
+        let found = partitions.iter().map(|nodes| nodes.iter().map(|id| id.0).collect::<Vec<u32>>());
+        if !found.eq(stored) || !answer.reasons.iter().all(known) {
+            return Err(DelegateError::new("its partitions are not those of the graph"));
+        }
+        self.prepare(graph, asked, &wanted, partitions, |index, partition| {
+            asked.delegate.restore(partition, &parts[index])
+        })?;
+        for (id, reason) in answer.reasons {
+            self.reasons[id as usize].push((asked.name.to_owned(), reason));
+        }
+        if let Some(last) = self.unsupported.last_mut() {
+            *last = answer.unsupported;
+        }
+        Ok(())
+    }
+
+    /// Stores the answer of the delegate that was asked last, if it gives the parts of all of its partitions.
+    fn store(&self, place: &dyn AnswerPlace, asked: &Asked<'_>) {
+        let mut partitions = Vec::new();
+        let mut parts = Vec::new();
+        for step in &self.steps {
+            let PlacedStep::Partition(partition) = step else { continue };
+            if partition.asked != self.names.len() {
+                continue;
+            }
+            let Some(taken) = partition.prepared.take_parts() else { return };
+            partitions.push((partition.nodes.iter().map(|id| id.0).collect(), taken.len()));
+            parts.push(taken);
+        }
+        let reasons = self.reasons.iter().enumerate().flat_map(|(index, reasons)| {
+            let own = reasons.iter().filter(|(name, _)| name == asked.name);
+            own.map(move |(_, reason)| (index as u32, reason.clone()))
+        });
+        let (reasons, unsupported) = (reasons.collect(), self.unsupported.last().cloned().unwrap_or_default());
+        place.store(&Answer { partitions, reasons, unsupported }, &parts);
     }
 
     /// Records for each of `nodes` that the delegate called `name` failed.
@@ -190,7 +274,7 @@ impl Assignment {
     /// Asks a delegate to claim each node that is still on the CPU. Returns the claims and records the
     /// reasons for the nodes that it does not claim.
     fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
-        let Asked { delegate, name, partitioning, source } = asked;
+        let Asked { delegate, name, partitioning, source, .. } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
         let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
         let (mut unsupported, mut panics) = (BTreeSet::new(), Vec::new());
@@ -234,7 +318,7 @@ impl Assignment {
         let Partitioning { max_delegated_partitions, min_nodes_per_partition, .. } = asked.partitioning;
         let mut rounds = 0;
         loop {
-            let partitions = self.partitions(graph, claims);
+            let partitions = self.partitions(graph, &self.wanted(|id| claims[id.index()].is_some()));
             let mut by_size: Vec<&Vec<NodeId>> = partitions.iter().collect();
             by_size.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
             let large = by_size.partition_point(|nodes| nodes.len() >= min_nodes_per_partition);
@@ -261,8 +345,9 @@ impl Assignment {
         }
     }
 
-    fn partitions(&self, graph: &Graph, claims: &Claims) -> Vec<Vec<NodeId>> {
-        let clusters = cluster(graph, &self.steps, &self.wanted(claims));
+    /// Returns the nodes of each partition of the wanted steps, in execution order.
+    fn partitions(&self, graph: &Graph, wanted: &[bool]) -> Vec<Vec<NodeId>> {
+        let clusters = cluster(graph, &self.steps, wanted);
         let nodes = |units: Vec<usize>| {
             let nodes = units.into_iter().filter_map(|unit| match &self.steps[unit] {
                 PlacedStep::Node(id) => Some(*id),
@@ -273,43 +358,39 @@ impl Assignment {
         clusters.into_iter().filter(|cluster| cluster.wanted).map(|cluster| nodes(cluster.units)).collect()
     }
 
-    fn wanted(&self, claims: &Claims) -> Vec<bool> {
+    /// Returns for each step whether it is a node that is wanted.
+    fn wanted(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<bool> {
         let wanted = self.steps.iter().map(|step| match step {
-            PlacedStep::Node(id) => claims[id.index()].is_some(),
+            PlacedStep::Node(id) => is_wanted(*id),
             PlacedStep::Partition(_) => false,
         });
         wanted.collect()
     }
 
-    /// Prepares all partitions of a delegate and replaces their nodes by them in the list of steps. If one
-    /// partition cannot be prepared, the steps are unchanged.
+    /// Prepares all partitions of a delegate with `prepare`, which gets the index of each, and replaces their nodes by
+    /// them in the list of steps. The claims of their nodes are empty. If one partition cannot be prepared, the steps
+    /// are unchanged.
     fn prepare(
         &mut self,
         graph: &Graph,
-        Asked { delegate, name, source: (model, subgraph), .. }: &Asked<'_>,
-        mut claims: Claims,
+        Asked { name, source: (model, subgraph), .. }: &Asked<'_>,
+        wanted: &[bool],
         partitions: Vec<Vec<NodeId>>,
+        mut prepare: impl FnMut(usize, Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError>,
     ) -> Result<(), DelegateError> {
-        let (wanted, readers) = (self.wanted(&claims), Readers::new(graph));
+        let readers = Readers::new(graph);
         let mut prepared = Vec::with_capacity(partitions.len());
-        for nodes in &partitions {
-            let (inputs, outputs) = readers.border(graph, nodes);
-            let claimed = nodes.iter().filter_map(|id| Some((*id, claims[id.index()].take()?))).collect();
+        for (index, nodes) in partitions.into_iter().enumerate() {
+            let (inputs, outputs) = readers.border(graph, &nodes);
+            let unclaimed = nodes.iter().map(|id| (*id, Claim::empty())).collect();
             let (model, subgraph) = (*model, *subgraph);
             let (ins, outs) = (inputs.clone(), outputs.clone());
-            let partition = Partition { model, subgraph, graph, nodes: claimed, inputs: ins, outputs: outs };
-            match Prepared::new(name, || delegate.prepare(partition)) {
-                Ok(made) => {
-                    let (delegate, nodes) = ((*name).to_owned(), nodes.clone());
-                    prepared.push(Box::new(PlacedPartition { delegate, nodes, inputs, outputs, prepared: made }));
-                }
-                Err(error) => {
-                    self.note_failure(&partitions.concat(), name, &error);
-                    return Err(error);
-                }
-            }
+            let partition = Partition { model, subgraph, graph, nodes: unclaimed, inputs: ins, outputs: outs };
+            let made = Prepared::new(name, || prepare(index, partition))?;
+            let (delegate, asked) = ((*name).to_owned(), self.names.len());
+            prepared.push(Box::new(PlacedPartition { delegate, asked, nodes, inputs, outputs, prepared: made }));
         }
-        let clusters = cluster(graph, &self.steps, &wanted);
+        let clusters = cluster(graph, &self.steps, wanted);
         let mut steps: Vec<_> = self.steps.drain(..).map(Some).collect();
         let mut prepared = prepared.into_iter();
         for cluster in clusters {

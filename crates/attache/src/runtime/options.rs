@@ -1,9 +1,14 @@
 //! Options of an interpreter, as the preparation of its subgraphs uses them.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use attache_graph::{Graph, TensorId};
+use attache_model::Model;
 use attache_ops::OpResolver;
 
 use crate::Limits;
+use crate::cache::{OpenPacked, PackedWeights};
 use crate::delegate::guard::Delegates;
 
 /// Options of an interpreter: threads of the CPU kernels, delegates in the order in which they claim nodes,
@@ -21,15 +26,26 @@ pub(crate) struct Options {
     pub(crate) kept: KeptTensors,
     /// The operators that the program registered.
     pub(crate) resolver: OpResolver,
+    /// The folder where packed weights are stored, and what opens it.
+    pub(crate) cache: Option<(PathBuf, OpenPacked)>,
+    /// The caller's name for the content of the model.
+    pub(crate) model_token: Option<String>,
 }
 
 impl Options {
     /// Creates options for `threads` threads and these limits, without delegates and without the CPU
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        let (delegates, kept, resolver) = Default::default();
+        let (delegates, kept, resolver, cache, model_token) = Default::default();
         let (required, cpu_fallback, profile) = (false, false, false);
-        Self { threads, delegates, required, cpu_fallback, profile, limits: limits.clone(), kept, resolver }
+        let limits = limits.clone();
+        Self { threads, delegates, required, cpu_fallback, profile, limits, kept, resolver, cache, model_token }
+    }
+
+    /// Opens the stored packed weights of a model; `None` if there is no folder for them.
+    pub(crate) fn packed_weights(&self, model: &Model) -> Option<Arc<dyn PackedWeights>> {
+        let (folder, open) = self.cache.as_ref()?;
+        open(folder, model, self.model_token.as_deref(), &self.resolver)
     }
 }
 

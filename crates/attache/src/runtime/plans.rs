@@ -10,6 +10,7 @@ use super::options::{KeptTensors, Options};
 use super::prepare::{PrepareMode, Prepared, prepare};
 use super::shared_weights::SharedWeights;
 use crate::Error;
+use crate::cache::PackedWeights;
 use crate::delegate::guard::Delegates;
 
 /// Maximum number of preparations that are kept for each subgraph: sets of input shapes. The one that was used
@@ -20,12 +21,12 @@ const MOST_SHAPES: usize = 8;
 pub(crate) struct Plans {
     pub(crate) model: Model,
     pub(crate) options: Options,
+    packed: Option<Arc<dyn PackedWeights>>,
     known: Mutex<Known>,
     /// The same without delegates, once a delegate has failed in a run and the CPU has taken over.
     without_delegates: OnceLock<Arc<Plans>>,
 }
 
-#[derive(Default)]
 struct Known {
     /// The one that was used last is at the end.
     prepared: VecDeque<(Key, Arc<Prepared>)>,
@@ -46,8 +47,20 @@ pub(crate) struct Key {
 
 impl Plans {
     pub(crate) fn new(model: &Model, options: &Options) -> Arc<Self> {
-        let (known, without_delegates) = Default::default();
-        Arc::new(Self { model: model.clone(), options: options.clone(), known, without_delegates })
+        Self::with(model, options, options.packed_weights(model))
+    }
+
+    fn with(model: &Model, options: &Options, packed: Option<Arc<dyn PackedWeights>>) -> Arc<Self> {
+        let known = Known { prepared: VecDeque::new(), weights: SharedWeights::new(packed.clone()) };
+        let (model, options, known) = (model.clone(), options.clone(), Mutex::new(known));
+        Arc::new(Self { model, options, packed, known, without_delegates: OnceLock::new() })
+    }
+
+    /// Stores the weights that a run has packed, in the background.
+    pub(crate) fn save_packed(&self) {
+        if let Some(packed) = &self.packed {
+            packed.save();
+        }
     }
 
     /// Returns a prepared subgraph. Prepares it if it is not known, while other threads that need one wait.
@@ -85,7 +98,7 @@ impl Plans {
     pub(crate) fn without_delegates(&self) -> Arc<Self> {
         let make = || {
             let options = Options { delegates: Delegates::default(), required: false, ..self.options.clone() };
-            Self::new(&self.model, &options)
+            Self::with(&self.model, &options, self.packed.clone())
         };
         self.without_delegates.get_or_init(make).clone()
     }

@@ -81,10 +81,10 @@ pub(crate) fn prepare(
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
     options.limits.check_graph(&graph, subgraph)?;
-    let log = attache_passes::run(&mut graph);
+    let log = attache_passes::run_with(&mut graph, &*shared.folded(subgraph));
     options.limits.check_graph(&graph, subgraph)?;
     shared.share_constants(&mut graph, subgraph);
-    let assignment = assign(&graph, (model, subgraph), &options.delegates);
+    let assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver);
     let fault = match fault(&assignment) {
         Some(fault) if !options.cpu_fallback => return Err(fault),
         fault => fault,
@@ -279,6 +279,7 @@ fn delegates_report(assignment: &Assignment) -> Report {
         sum.arena_bytes += report.arena_bytes;
         sum.arena_lower_bound_bytes += report.arena_lower_bound_bytes;
         sum.weights_bytes += report.weights_bytes;
+        sum.restored_partitions += usize::from(report.is_restored);
         sum.compile_ms += report.compile_ms;
         sum.upload_ms += report.upload_ms;
     }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use attache_base::{Bytes, Constant, DataType, Quantization};
 use attache_graph::{Graph, Node, SharedCache, TensorId};
+use attache_passes::{FoldedConstants, NothingFolded};
+
+use crate::cache::PackedWeights;
 
 /// Constants and packed weights, for as long as something uses them.
 #[derive(Default)]
@@ -15,6 +18,8 @@ pub(crate) struct SharedWeights {
     /// the addresses of all constants of their node.
     constants: HashMap<(usize, TensorId), Bytes>,
     caches: HashMap<NodeKey, (Arc<SharedCache>, Vec<Bytes>)>,
+    /// The packed weights that were stored.
+    stored: Option<Arc<dyn PackedWeights>>,
 }
 
 /// Everything on which the packed weights of a node may depend, apart from shapes.
@@ -34,6 +39,11 @@ struct NodeKey {
 type QuantizationKey = Option<(Vec<u32>, Vec<i64>, usize)>;
 
 impl SharedWeights {
+    /// Creates an empty collection that looks for packed weights among stored ones.
+    pub(crate) fn new(stored: Option<Arc<dyn PackedWeights>>) -> Self {
+        Self { stored, ..Self::default() }
+    }
+
     /// Replaces constants of the graph of a subgraph by equal ones of an earlier preparation, and aligns the others,
     /// so that executors need not copy them.
     pub(crate) fn share_constants(&mut self, graph: &mut Graph, subgraph: usize) {
@@ -56,6 +66,11 @@ impl SharedWeights {
         }
     }
 
+    /// Returns the constants of a subgraph that were folded and stored.
+    pub(crate) fn folded(&self, subgraph: usize) -> Box<dyn FoldedConstants> {
+        self.stored.clone().map_or_else(|| Box::new(NothingFolded) as _, |stored| stored.folded(subgraph))
+    }
+
     /// Returns the cache for the packed weights of a node.
     pub(crate) fn cache(&mut self, graph: &Graph, subgraph: usize, node: &Node) -> Arc<SharedCache> {
         let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
@@ -76,7 +91,8 @@ impl SharedWeights {
         };
         // The bytes are kept, so that their addresses stay theirs.
         let bytes = || constants.iter().flatten().map(|constant| constant.bytes.clone()).collect();
-        let (cache, _) = self.caches.entry(key).or_insert_with(|| (Arc::default(), bytes()));
+        let stored = || self.stored.clone().map(|stored| stored.of_node(graph, subgraph, node));
+        let (cache, _) = self.caches.entry(key).or_insert_with(|| (Arc::new(SharedCache::new(stored())), bytes()));
         cache.clone()
     }
 

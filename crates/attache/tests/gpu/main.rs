@@ -19,6 +19,8 @@ mod device;
 mod extreme_integers;
 mod faults;
 mod flow;
+mod opening;
 mod partitions;
 mod profile;
+mod stored_plans;
 mod writers;

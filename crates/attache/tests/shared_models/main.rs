@@ -3,3 +3,4 @@
 
 mod models;
 mod plans;
+mod stored;

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::bind::{BoundTensor, InputBinding, OutputBinding, Slice, Transfer, usage};
 use crate::device::constants::{DeviceConstant, together};
-use crate::device::{Device, Submission};
+use crate::device::{Device, DeviceCode, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource, padded};
 
@@ -99,10 +99,15 @@ impl Interface for Encoder {
         self.0.has_timestamps(Submission::Encoder)
     }
 
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
-        device.scoped(|| EncoderPlan::load(device, plan, weights))?
+        device.scoped(|| EncoderPlan::load(device, plan, weights, code))?
     }
 }
 
@@ -112,6 +117,8 @@ struct EncoderPlan {
     plan: Arc<Plan>,
     /// The pipeline of each dispatch.
     pipelines: Vec<Arc<wgpu::ComputePipeline>>,
+    /// The cache of pipelines that is kept for [`LoadedPlan::code`].
+    cache: Option<wgpu::PipelineCache>,
     /// The location of each weight, in the order of [`Plan::weights`].
     weights: Vec<DeviceConstant<wgpu::Buffer>>,
     /// The location of each dispatch's parameters.
@@ -123,6 +130,11 @@ impl LoadedPlan for Arc<EncoderPlan> {
         self.device.check()?;
         Ok(Box::new(self.device.scoped(|| Encoded::new(self, runs))??))
     }
+
+    fn code(&self) -> Result<DeviceCode, GpuError> {
+        let pipelines = self.cache.as_ref().and_then(wgpu::PipelineCache::get_data).unwrap_or_default();
+        Ok(DeviceCode { shaders: Vec::new(), pipelines })
+    }
 }
 
 impl EncoderPlan {
@@ -130,24 +142,25 @@ impl EncoderPlan {
         device: &Device,
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         use wgpu::BufferUsages as Usages;
         let start = Stopwatch::start();
-        let pipelines = device.pipelines(&plan.sources())?;
+        let (pipelines, cache) = device.pipelines(&plan.sources(), code)?;
         let compile_ms = start.milliseconds();
         let start = Stopwatch::start();
         let block = weights.block()?;
-        let ranges: Vec<Range<usize>> =
-            plan.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect();
+        let (ranges, hashes) = (plan.weight_ranges(), weights.hashes());
         let usage = Usages::STORAGE | Usages::COPY_SRC;
-        let weights = device.constants().load(&block, &ranges, |missing| upload(device, &block, missing, usage))?;
+        let upload_missing = |missing: &[Range<usize>]| upload(device, &block, missing, usage);
+        let weights = device.constants().load(&block, &ranges, hashes, upload_missing)?;
         let (params, ranges) = params(plan);
         let ranges: Vec<Range<usize>> = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
         let uploaded = upload(device, &params, &ranges, Usages::UNIFORM | Usages::STORAGE)?;
         let params = uploaded.iter().zip(&ranges).map(|(constant, range)| Slice::of(constant, range.len())).collect();
         let upload_ms = start.milliseconds();
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
-        let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, weights, params };
+        let loaded = Self { device: device.clone(), plan: plan.clone(), pipelines, cache, weights, params };
         Ok((Box::new(Arc::new(loaded)), LoadCost { compile_ms, upload_ms, weights_bytes }))
     }
 }

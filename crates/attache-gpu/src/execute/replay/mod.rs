@@ -27,7 +27,7 @@ use super::{
 };
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
-use crate::device::{Device, Submission};
+use crate::device::{Device, DeviceCode, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
 use crate::plan::{BufferRange, Dispatch, Plan, PlanBuffer, WeightSource, padded};
@@ -106,7 +106,12 @@ impl Interface for Replay {
         self.0.has_timestamps(Submission::Replay)
     }
 
-    fn load(&self, plan: &Arc<Plan>, weights: &dyn WeightSource) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
+    fn load(
+        &self,
+        plan: &Arc<Plan>,
+        weights: &dyn WeightSource,
+        code: ShaderCode<'_>,
+    ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
         let unsupported =
@@ -115,13 +120,13 @@ impl Interface for Replay {
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
         // Constants are packed and uploaded while the driver compiles shaders.
-        let compile = || vulkan.pipelines(&plan.sources()).map(|pipelines| (pipelines, elapsed()));
+        let compile = || vulkan.pipelines(plan, code).map(|made| (made, elapsed()));
         let (compiled, uploaded) = both(compile, || Constants::load(device, vulkan, plan, weights));
-        let (pipelines, compile_ms) = device.noted(compiled)?;
+        let ((pipelines, code), compile_ms) = device.noted(compiled)?;
         let constants = device.noted(uploaded)?;
         let upload_ms = elapsed() - compile_ms;
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
-        let loaded = ReplayPlan { device: device.clone(), plan: plan.clone(), pipelines, constants };
+        let loaded = ReplayPlan { device: device.clone(), plan: plan.clone(), pipelines, code, constants };
         Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
     }
 }
@@ -132,6 +137,8 @@ struct ReplayPlan {
     plan: Arc<Plan>,
     /// The pipeline of each dispatch.
     pipelines: Vec<Arc<Pipeline>>,
+    /// What is kept for [`LoadedPlan::code`].
+    code: DeviceCode,
     constants: Constants,
 }
 
@@ -146,6 +153,10 @@ impl LoadedPlan for ReplayPlan {
         let mut builder = Builder { vulkan, plan: &self.plan, constants: &self.constants, resources, runs };
         let map = device.noted(builder.allocate())?;
         Ok(Box::new(device.noted(builder.build(map))?))
+    }
+
+    fn code(&self) -> Result<DeviceCode, GpuError> {
+        Ok(self.code.clone())
     }
 }
 
@@ -162,10 +173,9 @@ struct Constants {
 impl Constants {
     fn load(device: &Device, vulkan: &Vulkan, plan: &Plan, weights: &dyn WeightSource) -> Result<Self, GpuError> {
         let block = weights.block()?;
-        let ranges: Vec<Range<usize>> =
-            plan.weights.iter().map(|weight| weight.offset..weight.offset + padded(weight.size)).collect();
+        let (ranges, hashes) = (plan.weight_ranges(), weights.hashes());
         let mut resources = ReplayResources::new(device);
-        let weights = vulkan.constants.load(&block, &ranges, |missing| resources.upload(&block, missing))?;
+        let weights = vulkan.constants.load(&block, &ranges, hashes, |missing| resources.upload(&block, missing))?;
         let (block, ranges) = params(plan);
         let ranges = ranges.into_iter().map(|(offset, size)| offset..offset + size).collect();
         let whole = 0..block.len();

@@ -7,7 +7,6 @@ mod validate;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use attache_base::Bytes;
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Source, Value, ValueId};
 
 use self::pack::weights;
@@ -170,41 +169,10 @@ impl PlanReport {
         constants.chain(packed).sum()
     }
 
-    /// Frees the host memory of constants, once a recording has uploaded them. The report stays valid, but no further
-    /// recording can be made from it.
-    pub(crate) fn release_constants(&mut self) {
-        for value in &mut self.program.values {
-            if let Source::Constant(constant) = &mut value.source {
-                constant.bytes = Bytes::from_vec(Vec::new());
-            }
-        }
-        for binding in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.shader.bindings) {
-            match binding {
-                Binding::Packed(floats) => floats.release(),
-                Binding::Words(words) => words.release(),
-                Binding::Read(_) | Binding::Write(..) => {}
-            }
-        }
-    }
-
     /// Returns the names of the variants that generated the dispatches.
     #[must_use]
     pub fn variants(&self) -> BTreeSet<&'static str> {
         self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
-    }
-
-    /// Returns, for each kernel that implements steps of several origins ([`attache_gpu_ir::Step::origin`]),
-    /// each of these origins paired with the other origins of the kernel.
-    #[must_use]
-    pub fn merged(&self) -> Vec<(usize, Vec<usize>)> {
-        let mut merged = Vec::new();
-        for kernel in self.kernels.iter().filter(|kernel| kernel.origins.len() > 1) {
-            for origin in &kernel.origins {
-                let others = kernel.origins.iter().copied().filter(|other| other != origin).collect();
-                merged.push((*origin, others));
-            }
-        }
-        merged
     }
 }
 

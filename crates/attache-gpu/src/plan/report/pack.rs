@@ -42,7 +42,7 @@ pub(super) fn weights(report: &PlanReport) -> Vec<Weight> {
 }
 
 impl WeightSource for PlanReport {
-    /// Packs the weights into a block. Must not be called after the report's constants were released.
+    /// Packs the weights into a block.
     fn block(&self) -> Result<Cow<'_, [u8]>, GpuError> {
         let weights = weights(self);
         let mut block = Vec::with_capacity(weights.last().map_or(0, |weight| weight.offset + padded(weight.size)));

@@ -39,31 +39,23 @@ pub enum Binding {
 /// Weights packed for a shader from constants. The host copy can be released once it has been uploaded; the count
 /// remains.
 #[derive(Clone, Debug)]
-pub struct Packed<T> {
-    elements: Arc<[T]>,
-    count: usize,
-}
+pub struct Packed<T>(Arc<[T]>);
 
 impl<T> Packed<T> {
     fn new(elements: Arc<[T]>) -> Self {
-        Self { count: elements.len(), elements }
+        Self(elements)
     }
 
-    /// Returns the packed elements in host memory; empty once they were released.
+    /// Returns the packed elements.
     #[must_use]
     pub fn elements(&self) -> &[T] {
-        &self.elements
+        &self.0
     }
 
-    /// Returns the number of packed elements, whether or not the host copy was released.
+    /// Returns the number of packed elements.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Frees the host copy of the packed elements.
-    pub(crate) fn release(&mut self) {
-        self.elements = Arc::new([]);
+        self.0.len()
     }
 }
 

@@ -24,6 +24,7 @@ use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, one_of};
+use crate::shared::sequence::SequenceWeights;
 use crate::shared::support::{countable, product};
 use crate::shared::working::{of_weights, packed};
 use crate::{Code, Declaration, Definition, Facts, Input, Operator, Parsed, input};
@@ -233,41 +234,31 @@ impl Extents {
     }
 }
 
-/// The float weight matrices, packed for the CPU.
-struct Weights {
-    /// The weights of all gates, `[gates × cells, depth + outputs]`: each row has input weights, then
-    /// recurrent weights.
-    gates: PackedMatrix,
-    /// The projection `[outputs, cells]` with its bias; `None` where there is no projection.
-    projection: Option<PackedMatrix>,
+/// Whether all weights are constant, so that their packed form can be cached.
+fn are_constant(eval: &Eval<'_>) -> bool {
+    let mut inputs = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION, PROJECTION_BIAS]);
+    inputs.all(|index| eval.optional(index).is_none_or(|input| input.is_constant))
 }
 
-impl Weights {
-    /// Whether all weights are constant, so that their packed form can be cached.
-    fn are_constant(eval: &Eval<'_>) -> bool {
-        let mut inputs = (INPUT_WEIGHTS..RECURRENT_WEIGHTS + GATES).chain([PROJECTION, PROJECTION_BIAS]);
-        inputs.all(|index| eval.optional(index).is_none_or(|input| input.is_constant))
-    }
-
-    fn pack(eval: &Eval<'_>, extents: &Extents) -> Result<Self, OpError> {
-        let engine = Engine::new(eval.parallel);
-        let Extents { depth, cells, outputs, .. } = *extents;
-        let columns = depth + outputs;
-        let mut joined = Vec::with_capacity(extents.gates() * cells * columns);
-        for gate in extents.first_gate..GATES {
-            let input = eval.input(INPUT_WEIGHTS + gate)?.values::<f32>()?;
-            let recurrent = eval.input(RECURRENT_WEIGHTS + gate)?.values::<f32>()?;
-            for cell in 0..cells {
-                joined.extend(&input[cell * depth..][..depth]);
-                joined.extend(&recurrent[cell * outputs..][..outputs]);
-            }
+/// Packs the float weight matrices for the CPU.
+fn pack(eval: &Eval<'_>, extents: &Extents) -> Result<SequenceWeights, OpError> {
+    let engine = Engine::new(eval.parallel);
+    let Extents { depth, cells, outputs, .. } = *extents;
+    let columns = depth + outputs;
+    let mut joined = Vec::with_capacity(extents.gates() * cells * columns);
+    for gate in extents.first_gate..GATES {
+        let input = eval.input(INPUT_WEIGHTS + gate)?.values::<f32>()?;
+        let recurrent = eval.input(RECURRENT_WEIGHTS + gate)?.values::<f32>()?;
+        for cell in 0..cells {
+            joined.extend(&input[cell * depth..][..depth]);
+            joined.extend(&recurrent[cell * outputs..][..outputs]);
         }
-        let gates = PackedMatrix::pack(engine.isa, extents.gates() * cells, columns, &joined, None);
-        let projection = optional(eval, PROJECTION)?;
-        let bias = optional(eval, PROJECTION_BIAS)?;
-        let pack = |weights| PackedMatrix::pack(engine.isa, outputs, cells, weights, bias);
-        Ok(Self { gates, projection: projection.map(pack) })
     }
+    let gates = PackedMatrix::pack(engine.isa, extents.gates() * cells, columns, &joined, None);
+    let projection = optional(eval, PROJECTION)?;
+    let bias = optional(eval, PROJECTION_BIAS)?;
+    let pack = |weights| PackedMatrix::pack(engine.isa, outputs, cells, weights, bias);
+    Ok(SequenceWeights { gates, projection: projection.map(pack) })
 }
 
 fn optional<'a>(eval: &Eval<'a>, index: usize) -> Result<Option<&'a [f32]>, OpError> {
@@ -324,7 +315,7 @@ trait Products {
 /// Matrix products of floats, with packed weights.
 struct Floats<'a> {
     engine: Engine<'a>,
-    weights: &'a Weights,
+    weights: &'a SequenceWeights,
     extents: &'a Extents,
 }
 
@@ -436,12 +427,15 @@ impl SequenceLstm {
     }
 
     fn run_floats(&self, eval: &mut Eval<'_>, extents: &Extents) -> Result<(), OpError> {
-        let is_constant = Weights::are_constant(eval);
-        let weights = match eval.cache.get::<Arc<Weights>>().filter(|_| is_constant) {
-            Some(weights) => weights.clone(),
+        let (is_constant, Extents { depth, cells, outputs, .. }) = (are_constant(eval), *extents);
+        let projection = eval.optional(PROJECTION).map(|_| [outputs, cells]);
+        let parameters = || SequenceWeights::parameters([extents.gates() * cells, depth + outputs], projection);
+        let known = is_constant.then(|| eval.cache.get_for::<Arc<SequenceWeights>>(parameters).cloned()).flatten();
+        let weights = match known {
+            Some(weights) => weights,
             None => {
-                let packed = Arc::new(Weights::pack(eval, extents)?);
-                if is_constant { eval.cache.get_or_make(|| packed).clone() } else { packed }
+                let packed = Arc::new(pack(eval, extents)?);
+                if is_constant { eval.cache.get_or_make_for(parameters, || packed).clone() } else { packed }
             }
         };
         self.run(eval, extents, &Floats { engine: Engine::new(eval.parallel), weights: &weights, extents })

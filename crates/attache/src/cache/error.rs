@@ -1,0 +1,33 @@
+//! The error of a cache.
+
+use std::io;
+
+/// A cache folder or an entry that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// The folder cannot be created, read or written.
+    #[error("the cache folder {folder}: {source}")]
+    Io {
+        /// The path of the folder.
+        folder: String,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The folder belongs to another user, or others may write to it.
+    #[error("the cache folder {folder} is not used: {reason}; name another, or change its mode to 700")]
+    NotPrivate {
+        /// The path of the folder.
+        folder: String,
+        /// Who may write to it.
+        reason: String,
+    },
+    /// An entry would not be used.
+    #[error("{file}: {reason}")]
+    Unusable {
+        /// The name of the entry's file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
