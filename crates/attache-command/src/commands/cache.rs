@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use attache::{CacheEntry, CacheFolder};
+use attache::{CacheEntry, CacheError, CacheFolder};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::{Failure, Status};
+use crate::io::files;
 
 /// What to do with the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,7 +40,13 @@ impl Command for Cache {
             let text = format!("{}: nothing is stored", folder.display());
             return Ok(Report::new(text, json!({ "folder": folder, "entries": [] })));
         }
-        let cache = CacheFolder::open(&folder).map_err(attache::Error::from)?;
+        if !folder.is_dir() {
+            return Err(Failure::usage("this is a file; name a folder").at(folder.display()));
+        }
+        let cache = CacheFolder::open(&folder).map_err(|error| match error {
+            CacheError::Io { source, .. } => files::unreadable(&folder, &source),
+            error => attache::Error::from(error).into(),
+        })?;
         match self.action {
             Action::List => list(&cache),
             Action::Clear => {
