@@ -31,6 +31,7 @@ fn attache(folder: &Scratch, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(line.split_whitespace().map(|word| word.trim_matches('\''))).current_dir(folder.path(""));
     command.env_remove("ATTACHE_SOFTWARE").env_remove("COLUMNS").env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
+    command.env("XDG_CACHE_HOME", std::env::temp_dir().join("attache-tests"));
     command.env("VK_LOADER_DRIVERS_SELECT", "*lvp*").env("LIBGL_ALWAYS_SOFTWARE", "1");
     command
 }
@@ -122,7 +123,7 @@ fn check(table: &[Bad]) {
 fn there_are_at_least_forty() {
     let lines: Vec<&str> = TABLES.iter().flat_map(|(_, table)| table.iter().map(|bad| bad.0)).collect();
     assert!(lines.len() >= 40, "{}", lines.len());
-    for command in ["run", "bench", "inspect", "diff", "check", "zoo", "dump", "completions", "devices"] {
+    for command in ["run", "bench", "inspect", "diff", "check", "zoo", "dump", "completions", "devices", "cache"] {
         assert!(lines.iter().any(|line| line.split(' ').next() == Some(command)), "{command}");
     }
 }

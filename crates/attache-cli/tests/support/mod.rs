@@ -29,6 +29,8 @@ impl Answer {
 pub(crate) fn attache(arguments: &[&str]) -> Answer {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(arguments).env_remove("COLUMNS").env_remove("RUST_LOG");
+    // Nothing of the user's own is read or written.
+    command.env("XDG_CACHE_HOME", std::env::temp_dir().join("attache-tests"));
     let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     Answer {

@@ -4,7 +4,7 @@ pub(crate) mod entry;
 
 use std::path::PathBuf;
 
-use attache::Limits;
+use attache::{CacheFolder, Limits};
 use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
@@ -77,6 +77,38 @@ impl PrecisionName {
     }
 }
 
+/// The values of `--cache`: the folder for stored plans and packed weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CacheArgument {
+    /// The user's folder for caches.
+    Auto,
+    /// None: nothing is stored.
+    Off,
+    /// This folder.
+    Folder(PathBuf),
+}
+
+impl CacheArgument {
+    /// Parses a value of `--cache`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "" => Err("it must be a folder, auto or off".to_owned()),
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            folder => Ok(Self::Folder(folder.into())),
+        }
+    }
+
+    /// Returns the folder; `None` if there is none.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::Auto => CacheFolder::user_folder(),
+            Self::Off => None,
+            Self::Folder(folder) => Some(folder.clone()),
+        }
+    }
+}
+
 // Doc comments on these structures would replace the descriptions of the commands that take them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArgument {
@@ -122,6 +154,10 @@ pub(crate) struct DeviceArguments {
     /// Continue on the CPU, with a warning, if the GPU is lost or runs out of memory
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
+    /// Folder for compiled shaders and packed weights, which makes later starts fast; `auto` is the user's folder for
+    /// caches, the default of `run`; `off` stores nothing, the default of the other commands
+    #[arg(long, value_name = "DIR|auto|off", value_parser = CacheArgument::parse)]
+    pub(crate) cache: Option<CacheArgument>,
     /// CPU threads; by default as many as the machine has, at most 4
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u16, 1>)]
     pub(crate) threads: Option<u16>,
@@ -131,7 +167,7 @@ pub(crate) struct DeviceArguments {
 
 impl DeviceArguments {
     /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
-    pub(crate) const IDS: [&str; 13] = [
+    pub(crate) const IDS: [&str; 14] = [
         "delegate",
         "backend",
         "adapter",
@@ -144,6 +180,7 @@ impl DeviceArguments {
         "variant",
         "require_delegation",
         "cpu_fallback",
+        "cache",
         "threads",
     ];
 

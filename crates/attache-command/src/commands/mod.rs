@@ -2,6 +2,7 @@
 //! returns the exit status.
 
 mod bench;
+mod cache;
 mod check;
 mod completions;
 mod devices;
@@ -56,6 +57,7 @@ static TABLE: &[Row] = &[
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
+    row::<cache::Cache>("cache", "List, verify or clear stored plans and packed weights"),
     row::<dump::Dump>("dump", "Print a stage of a model's way to the device"),
     row::<completions::Completions>("completions", "Print a script with which a shell completes this command"),
 ];

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, EntryArguments, ModelArgument, finite, whole};
+use crate::arguments::{CacheArgument, DeviceArguments, EntryArguments, ModelArgument, finite, whole};
 use crate::console::{Console, Report};
 use crate::device::{Device, shapes_are_known};
 use crate::draw::format;
@@ -90,7 +90,9 @@ impl Command for Run {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         self.check_destinations()?;
         let source = Source::find(&self.model.model)?;
-        let opening = Device::open_beside(&self.device);
+        let mut device = self.device.clone();
+        device.cache.get_or_insert(CacheArgument::Auto);
+        let opening = Device::open_beside(&device);
         let model = source.open()?;
         let entry = Entry::new(&model, &source.name, &self.entry)?;
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;

@@ -51,6 +51,9 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
             BackendName::Gl => Backend::Gl,
         });
     }
+    if let Some(folder) = &wish.cache {
+        options = options.cache(folder);
+    }
     if let Some(text) = &wish.adapter {
         options = options.adapter(text);
     }

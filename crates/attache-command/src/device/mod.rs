@@ -10,6 +10,7 @@ mod gpu;
 #[path = "no_gpu.rs"]
 mod gpu;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -20,7 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
-use crate::arguments::{BackendName, DelegateName, DeviceArguments, PrecisionName, QuantizedName, SubmissionName};
+use crate::arguments::{
+    BackendName, CacheArgument, DelegateName, DeviceArguments, PrecisionName, QuantizedName, SubmissionName,
+};
 use crate::failure::{Failure, Kind};
 use crate::measure::timing::milliseconds;
 
@@ -93,6 +96,8 @@ pub(crate) struct Wish {
     pub(crate) variant: Option<String>,
     /// Whether a software adapter may be chosen.
     pub(crate) software: bool,
+    /// The folder for stored plans; `None` if none are stored.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// Where models run: on a GPU with the CPU for the rest, or on the CPU alone.
@@ -108,6 +113,8 @@ pub(crate) struct Device {
     cpu_fallback: bool,
     /// Whether interpreters record the time of each operator on the CPU.
     is_profiled: bool,
+    /// The folder for packed weights of the CPU; `None` if none are stored.
+    cache: Option<PathBuf>,
     /// Whether a GPU was looked for.
     is_searched: bool,
     /// Milliseconds spent on choosing and opening the device.
@@ -157,6 +164,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         submission: *submission,
         variant: variant.clone(),
         software,
+        cache: arguments.cache.as_ref().and_then(CacheArgument::folder),
     }))
 }
 
@@ -210,6 +218,7 @@ impl Device {
             require_delegation: arguments.require_delegation,
             cpu_fallback: arguments.cpu_fallback,
             is_profiled: false,
+            cache: arguments.cache.as_ref().and_then(CacheArgument::folder),
             is_searched,
             milliseconds: milliseconds(start),
         };
@@ -294,7 +303,8 @@ impl Device {
 
     /// Returns a builder of an interpreter with this device's threads and limits, but without its GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
-        Interpreter::builder(model).threads(self.threads).limits(self.limits.clone())
+        let builder = Interpreter::builder(model).threads(self.threads).limits(self.limits.clone());
+        self.cache.iter().fold(builder, InterpreterBuilder::cache)
     }
 
     /// Returns the same device in a form whose interpreters time each dispatch on the GPU and each operator
@@ -410,6 +420,7 @@ mod tests {
             variant: None,
             require_delegation: false,
             cpu_fallback: false,
+            cache: None,
             threads: None,
             limits: LimitArguments::default(),
         }

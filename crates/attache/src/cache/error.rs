@@ -7,7 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum CacheError {
     /// The folder cannot be created, read or written.
-    #[error("the cache folder {folder}: {source}")]
+    #[error("the cache folder {folder} cannot be used: {source}; name another")]
     Io {
         /// The path of the folder.
         folder: String,

@@ -227,6 +227,10 @@ static OPTIONS: &[Bad] = &[
     ("zoo lstm_128", 2, &["--out <FILE>", "Usage: attache zoo"]),
     ("zoo --out new.tflite", 2, &["<NAME>", "Usage: attache zoo"]),
     ("completions dos", 2, &["'dos'", "possible values: bash"]),
+    ("cache", 2, &["<ACTION>", "Usage: attache cache"]),
+    ("cache burn", 2, &["'burn'", "possible values: list, clear, verify"]),
+    ("cache list --cache notes.txt", 2, &["notes.txt: this is a file", "name a folder"]),
+    ("run relu.tflite -d cpu --cache ''", 2, &["--cache", "a folder, auto or off"]),
     ("devices now", 2, &["'now'", "Usage: attache devices"]),
 ];
 
