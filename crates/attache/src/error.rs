@@ -139,7 +139,7 @@ impl std::error::Error for Error {
 impl From<CacheError> for Error {
     fn from(error: CacheError) -> Self {
         let kind = match error {
-            CacheError::NotPrivate { .. } => ErrorKind::Usage,
+            CacheError::NotPrivate { .. } | CacheError::OtherWeights { .. } => ErrorKind::Usage,
             CacheError::Io { .. } | CacheError::Unusable { .. } => ErrorKind::Io,
         };
         let (text, locations) = (error.to_string(), Vec::new());

@@ -12,5 +12,7 @@ mod inputs;
 mod interface;
 mod models;
 mod naming;
+#[cfg(all(target_os = "linux", feature = "gpu"))]
+mod stored;
 mod texts;
 mod words;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use attache::{CacheEntry, CacheError, CacheFolder};
+use attache::{CacheEntry, CacheError, CacheFolder, Model};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -11,6 +11,7 @@ use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::{Failure, Status};
 use crate::io::files;
+use crate::io::source::Source;
 
 /// What to do with the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,7 +20,7 @@ enum Action {
     List,
     /// Delete everything that is stored
     Clear,
-    /// Read everything that is stored, and compare checksums
+    /// Read everything that is stored, and compare checksums; with a MODEL, also compare its weights
     Verify,
 }
 
@@ -27,6 +28,11 @@ enum Action {
 pub(super) struct Cache {
     /// What to do
     action: Action,
+    /// With `verify`: a model whose weights must be those that are stored under its token
+    model: Option<PathBuf>,
+    /// With a MODEL: the token that the program gives it; by default, tokens of all models of its structure are checked
+    #[arg(long, value_name = "TOKEN", requires = "model")]
+    model_token: Option<String>,
     /// The folder; by default the user's folder for caches
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -34,6 +40,10 @@ pub(super) struct Cache {
 
 impl Command for Cache {
     fn run(self, _: &Console) -> Result<Report, Failure> {
+        if self.model.is_some() && self.action != Action::Verify {
+            return Err(Failure::usage("only `attache cache verify` takes a model; leave it out"));
+        }
+        let model = self.model.map(|model| Source::find(&model)?.open()).transpose()?;
         let none = || Failure::usage("this user has no folder for caches; name one with --cache DIR");
         let folder = self.cache.or_else(CacheFolder::user_folder).ok_or_else(none)?;
         if !folder.exists() {
@@ -54,7 +64,7 @@ impl Command for Cache {
                 let text = format!("{}: {deleted} deleted", folder.display());
                 Ok(Report::new(text, json!({ "folder": folder, "deleted": deleted })))
             }
-            Action::Verify => verify(&cache),
+            Action::Verify => verify(&cache, model.as_ref(), self.model_token.as_deref()),
         }
     }
 }
@@ -68,23 +78,28 @@ fn list(cache: &CacheFolder) -> Result<Report, Failure> {
     Ok(Report::new(text, json!({ "folder": cache.folder(), "bytes": sum, "entries": entries })))
 }
 
-fn verify(cache: &CacheFolder) -> Result<Report, Failure> {
+fn verify(cache: &CacheFolder, model: Option<&Model>, token: Option<&str>) -> Result<Report, Failure> {
     let entries = cache.entries().map_err(attache::Error::from)?;
-    let (mut lines, mut objects, mut damaged) = (String::new(), Vec::new(), 0);
+    let (mut lines, mut objects, mut damaged, mut others) = (String::new(), Vec::new(), 0, 0);
     for entry in &entries {
-        let error = cache.verify(entry).err().map(|error| error.to_string());
+        let whole = cache.verify(entry).inspect_err(|_| damaged += 1);
+        let same_weights = || model.map_or(Ok(()), |model| cache.verify_weights(entry, model, token));
+        let verified = whole.and_then(|()| same_weights().inspect_err(|_| others += 1));
+        let error = verified.err().map(|error| error.to_string());
         let mut object = object(entry);
         object["error"] = json!(error);
         objects.push(object);
         if let Some(error) = error {
-            damaged += 1;
             lines += &format!("{error}\n");
         }
     }
     let remedy = if damaged == 0 { "" } else { "; these are made again when they are needed" };
-    let text = format!("{lines}{}: {} stored, {damaged} damaged{remedy}", folder(cache), entries.len());
-    let report = Report::new(text, json!({ "folder": cache.folder(), "damaged": damaged, "entries": objects }));
-    Ok(Report { status: if damaged == 0 { Status::Success } else { Status::Comparison }, ..report })
+    let of_others = if model.is_none() { String::new() } else { format!(", {others} of other weights") };
+    let text = format!("{lines}{}: {} stored, {damaged} damaged{remedy}{of_others}", folder(cache), entries.len());
+    let object =
+        json!({ "folder": cache.folder(), "damaged": damaged, "of_other_weights": others, "entries": objects });
+    let status = if damaged + others == 0 { Status::Success } else { Status::Comparison };
+    Ok(Report { status, ..Report::new(text, object) })
 }
 
 fn folder(cache: &CacheFolder) -> String {

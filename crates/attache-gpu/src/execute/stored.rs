@@ -2,6 +2,7 @@
 //! compiling.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use attache_base::Bytes;
@@ -52,10 +53,12 @@ struct Head {
     hashes: Vec<[u8; 32]>,
 }
 
-/// The weights of a report, packed once and kept.
+/// The weights of a report, packed and hashed once and kept.
 struct KeptWeights<'a> {
     report: &'a PlanReport,
+    ranges: Vec<Range<usize>>,
     block: OnceLock<Vec<u8>>,
+    hashes: OnceLock<Vec<[u8; 32]>>,
 }
 
 impl WeightSource for KeptWeights<'_> {
@@ -65,6 +68,11 @@ impl WeightSource for KeptWeights<'_> {
             None => self.report.block()?.into_owned(),
         };
         Ok(Cow::Borrowed(self.block.get_or_init(|| made)))
+    }
+
+    fn hashes(&self) -> Option<&[[u8; 32]]> {
+        let block = self.block.get()?;
+        Some(self.hashes.get_or_init(|| hashes(block, &self.ranges)))
     }
 }
 
@@ -98,12 +106,13 @@ impl Executable {
     ) -> Result<(Self, StoredExecutable<Vec<u8>>), GpuError> {
         let report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let (plan, summary) = (Arc::new(report.plan()?), PlanSummary::new(&report));
-        let weights = KeptWeights { report: &report, block: OnceLock::new() };
+        let ranges = plan.weight_ranges();
+        let weights = KeptWeights { report: &report, ranges, block: OnceLock::new(), hashes: OnceLock::new() };
         let (loaded, cost) = interface.load(&plan, &weights, ShaderCode::CompileAndKeep)?;
         weights.block()?;
+        let hashes = weights.hashes().unwrap_or_default().to_vec();
         let block = weights.block.into_inner().unwrap_or_default();
         let DeviceCode { shaders, pipelines } = loaded.code()?;
-        let hashes = hashes(&block, &plan.weight_ranges());
         let lengths = shaders.iter().map(Vec::len).collect();
         let head = Head { plan: (*plan).clone(), summary: summary.clone(), shaders: lengths, hashes };
         let head = postcard::to_allocvec(&head).expect("plain data becomes bytes");

@@ -10,7 +10,8 @@ use attache_model::Model;
 use attache_ops::OpResolver;
 use serde::{Deserialize, Serialize};
 
-use super::model::{content_hash, identify, range_in_file};
+use super::model::{identify, range_in_file};
+use super::origin::ModelOrigin;
 use super::{CacheFolder, Contents, Entry, Key, KeyBuilder};
 
 /// The nodes that a delegate is offered, in their graph.
@@ -62,18 +63,18 @@ pub(crate) trait AnswerPlace {
     fn load(&self) -> Option<StoredAnswer>;
 
     /// Stores an answer, with the parts of each partition.
-    fn store(&self, answer: &Answer, parts: &[Vec<Vec<u8>>]);
+    fn store(&self, answer: &Answer, parts: Vec<Vec<Vec<u8>>>);
 }
 
 /// The place of an answer in a cache.
 struct Place<'a> {
     cache: &'a CacheFolder,
     model: &'a Model,
-    description: &'a str,
+    by: Respondent<'a>,
     key: Key,
 }
 
-/// The sections before the parts of partitions: the hash of the model, and the answer.
+/// The sections before the parts of partitions: the model that the answer is of, and the answer.
 const FIRST_PART: usize = 2;
 
 /// Returns the place of a delegate's answer to an offer in a cache.
@@ -82,7 +83,7 @@ pub(super) fn place<'a>(cache: &'a CacheFolder, by: Respondent<'a>, offer: &Offe
     identify(offer.model, by.model_token, &mut key);
     key.add(by.name.as_bytes()).add(by.key);
     describe(offer, &mut key);
-    Box::new(Place { cache, model: offer.model, description: by.description, key: key.finish() })
+    Box::new(Place { cache, model: offer.model, by, key: key.finish() })
 }
 
 impl AnswerPlace for Place<'_> {
@@ -95,13 +96,16 @@ impl AnswerPlace for Place<'_> {
         read
     }
 
-    fn store(&self, answer: &Answer, parts: &[Vec<Vec<u8>>]) {
-        let hash = content_hash(self.model);
+    fn store(&self, answer: &Answer, parts: Vec<Vec<Vec<u8>>>) {
         let answer = postcard::to_allocvec(answer).expect("plain data becomes bytes");
-        let mut sections: Vec<&[u8]> = vec![&hash, &answer];
-        sections.extend(parts.iter().flatten().map(Vec::as_slice));
-        let description = format!("{}, plan for {}", described(self.model), self.description);
-        self.cache.store(&self.key, &Contents::new(&description, &sections));
+        let description = format!("{}, plan for {}", described(self.model), self.by.description);
+        let (model, token) = (self.model.clone(), self.by.model_token.map(str::to_owned));
+        self.cache.store_later(self.key.clone(), move |cache, key| {
+            let origin = ModelOrigin::new(&model, token.as_deref()).section();
+            let mut sections: Vec<&[u8]> = vec![&origin, &answer];
+            sections.extend(parts.iter().flatten().map(Vec::as_slice));
+            cache.store(key, &Contents::new(&description, &sections));
+        });
     }
 }
 

@@ -22,6 +22,16 @@ pub enum CacheError {
         /// Who may write to it.
         reason: String,
     },
+    /// An entry was stored under a token that stands for other weights.
+    #[error(
+        "{file}: it has other weights than the model, under the token {token:?}; give each file a token of its own"
+    )]
+    OtherWeights {
+        /// The name of the entry's file.
+        file: String,
+        /// The token.
+        token: String,
+    },
     /// An entry would not be used.
     #[error("{file}: {reason}")]
     Unusable {

@@ -9,14 +9,20 @@ mod error;
 mod folder;
 mod key;
 mod model;
+mod origin;
 mod packed;
+mod writers;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use attache_model::Model;
+
 use self::folder::Folder;
+use self::origin::ModelOrigin;
+use self::writers::Writers;
 
 pub(crate) use self::answer::{Answer, AnswerPlace, Offer, Respondent, StoredAnswer};
 pub(crate) use self::entry::{Contents, Entry};
@@ -35,6 +41,7 @@ const DEFAULT_LIMIT: u64 = 2 << 30;
 pub struct CacheFolder {
     folder: Arc<Folder>,
     limit: u64,
+    writers: Arc<Writers>,
     /// The function [`answer::place`]. Programs that open no cache do not contain it.
     place: PlaceOfAnswer,
 }
@@ -64,7 +71,7 @@ impl CacheFolder {
     /// If the folder cannot be created or read, belongs to another user, or others may write to it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, CacheError> {
         let folder = Arc::new(Folder::open(folder.as_ref())?);
-        Ok(Self { folder, limit: DEFAULT_LIMIT, place: answer::place })
+        Ok(Self { folder, limit: DEFAULT_LIMIT, writers: Arc::default(), place: answer::place })
     }
 
     /// Returns the folder of this user for caches of Attaché, such as `~/.cache/attache`; `None` if the user has no
@@ -125,6 +132,25 @@ impl CacheFolder {
         Entry::of(bytes).map(drop).map_err(wrong)
     }
 
+    /// Checks that an entry does not have the weights of another model under a token that stood for this model too
+    /// ([`InterpreterBuilder::model_token`](crate::InterpreterBuilder::model_token)). Entries of models that differ from
+    /// this one in more than weights pass, and so do entries without a token, or with another one than `token` if that is
+    /// given.
+    ///
+    /// # Errors
+    ///
+    /// If the entry has other weights than the model. A program that gives the model the token of the entry runs with the
+    /// entry's weights.
+    pub fn verify_weights(&self, entry: &CacheEntry, model: &Model, token: Option<&str>) -> Result<(), CacheError> {
+        let read = self.folder.read(&entry.file).ok().and_then(|bytes| Entry::of(bytes).ok());
+        let origin = read.as_ref().and_then(ModelOrigin::of);
+        let found = origin.and_then(|origin| origin.token_of_other_weights(&ModelOrigin::new(model, None)));
+        match found.filter(|found| token.is_none_or(|token| token == found)) {
+            Some(token) => Err(CacheError::OtherWeights { file: entry.file.clone(), token }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the place of a delegate's answer to an offer.
     pub(crate) fn place<'a>(&'a self, by: Respondent<'a>, offer: &Offer<'a>) -> Box<dyn AnswerPlace + 'a> {
         (self.place)(self, by, offer)
@@ -133,6 +159,7 @@ impl CacheFolder {
     /// Returns the entry with this key. `None`, with a line in the log, if there is none that can be used.
     pub(crate) fn load(&self, key: &Key) -> Option<Entry> {
         let file = key.file();
+        self.writers.wait_for(&file);
         if !self.folder.contains(&file) {
             return None;
         }
@@ -165,6 +192,14 @@ impl CacheFolder {
             Ok(()) => tracing::info!("stored {} ({bytes} bytes): {}", self.path(&file), contents.description()),
             Err(reason) => tracing::warn!("{} cannot be stored: {reason}", self.path(&file)),
         }
+    }
+
+    /// Stores an entry on a thread of its own, for which later calls of [`CacheFolder::load`] with this key and the end of
+    /// the last clone of the folder wait.
+    pub(crate) fn store_later(&self, key: Key, store: impl FnOnce(&CacheFolder, &Key) + Send + 'static) {
+        // The thread must not own the threads for which the last owner waits.
+        let cache = Self { writers: Arc::default(), ..self.clone() };
+        self.writers.spawn(key.file(), move || store(&cache, &key));
     }
 
     /// Returns the path of a file, for people.

@@ -29,7 +29,7 @@ pub(crate) fn identify(model: &Model, token: Option<&str>, key: &mut KeyBuilder)
 }
 
 /// Returns a hash of the whole file.
-pub(crate) fn content_hash(model: &Model) -> [u8; 32] {
+pub(super) fn content_hash(model: &Model) -> [u8; 32] {
     let bytes: &[u8] = model.bytes();
     let blocks: Vec<(usize, &[u8])> = bytes.chunks(BLOCK).enumerate().collect();
     let hashes = Mutex::new(vec![[0; 32]; blocks.len()]);
@@ -44,7 +44,7 @@ pub(crate) fn content_hash(model: &Model) -> [u8; 32] {
 }
 
 /// Returns a hash of the file without the contents of large constants.
-fn structure_hash(model: &Model) -> blake3::Hash {
+pub(super) fn structure_hash(model: &Model) -> blake3::Hash {
     let bytes: &[u8] = model.bytes();
     // Joined, because many small parts take longer to hash than a large one.
     let mut structure = Vec::new();

@@ -261,7 +261,7 @@ impl Assignment {
             own.map(move |(_, reason)| (index as u32, reason.clone()))
         });
         let (reasons, unsupported) = (reasons.collect(), self.unsupported.last().cloned().unwrap_or_default());
-        place.store(&Answer { partitions, reasons, unsupported }, &parts);
+        place.store(&Answer { partitions, reasons, unsupported }, parts);
     }
 
     /// Records for each of `nodes` that the delegate called `name` failed.

@@ -2,7 +2,7 @@
 //!
 //! | Section | Content |
 //! |---|---|
-//! | 0 | hash of the model's content, 32 bytes |
+//! | 0 | the model that the weights are of |
 //! | 1 | index: for each value its identity (16 bytes), the number of its blocks, the size of its fields (8 bytes each), and its fields |
 //! | from 2 | blocks, in the order of the index |
 
@@ -36,11 +36,6 @@ impl Value {
     }
 }
 
-/// Whether an entry is of a model with this content.
-pub(super) fn is_of(entry: &Entry, model: &[u8; 32]) -> bool {
-    entry.section(0).is_some_and(|hash| hash[..] == *model)
-}
-
 /// Returns the values in an entry; `None` if its index is not one.
 pub(super) fn values(entry: &Entry) -> Option<Values> {
     let index = entry.section(1)?;
@@ -64,14 +59,14 @@ pub(super) fn values(entry: &Entry) -> Option<Values> {
 
 /// The sections of an entry that is being made.
 pub(super) struct Sections<'a> {
-    model: &'a [u8; 32],
+    model: &'a [u8],
     index: Vec<u8>,
     blocks: Vec<&'a [u8]>,
 }
 
 impl<'a> Sections<'a> {
-    /// Creates an entry of a model with this content, without values.
-    pub(super) fn new(model: &'a [u8; 32]) -> Self {
+    /// Creates an entry without values, whose first section names the model.
+    pub(super) fn new(model: &'a [u8]) -> Self {
         Self { model, index: Vec::new(), blocks: Vec::new() }
     }
 
@@ -100,6 +95,6 @@ impl<'a> Sections<'a> {
 
     /// Returns the sections after the description.
     pub(super) fn list(&self) -> Vec<&[u8]> {
-        [&[&self.model[..], &self.index], &self.blocks[..]].concat()
+        [&[self.model, &self.index], &self.blocks[..]].concat()
     }
 }

@@ -23,7 +23,8 @@ use attache_passes::{FoldedConstants, NothingFolded};
 
 use self::content::{Sections, Values};
 use self::identity::{Identity, Origin};
-use super::model::{content_hash, identify};
+use super::model::identify;
+use super::origin::ModelOrigin;
 use super::{CacheFolder, Contents, Key, KeyBuilder};
 
 /// Maximum number of times that an entry is written after runs. What is made later is written at the end.
@@ -62,6 +63,7 @@ struct Target {
     cache: CacheFolder,
     key: Key,
     model: Model,
+    token: Option<String>,
     description: String,
 }
 
@@ -257,15 +259,15 @@ impl Target {
         let name = Some(token.unwrap_or(model.description()).trim()).filter(|name| !name.is_empty());
         let name = name.map_or_else(|| "a model".to_owned(), |name| format!("{name:?}"));
         let description = format!("{name}, packed weights for {isa}");
-        Self { cache, key: key.finish(), model: model.clone(), description }
+        Self { cache, key: key.finish(), model: model.clone(), token: token.map(str::to_owned), description }
     }
 
     /// Writes these values and those that the entry has besides.
     fn write(&self, made: &HashMap<Identity, Made>) {
-        let model = content_hash(&self.model);
+        let origin = ModelOrigin::new(&self.model, self.token.as_deref());
         // Another process may have stored values in the meantime.
         let entry = self.cache.load(&self.key).filter(|entry| {
-            let is_same = content::is_of(entry, &model);
+            let is_same = ModelOrigin::of(entry).is_some_and(|other| other == origin);
             if !is_same {
                 tracing::warn!("the stored entry of {} was of other weights, and is replaced", self.description);
             }
@@ -276,7 +278,8 @@ impl Target {
         if made.iter().all(|(identity, parts)| others.get(*identity).is_some_and(|other| other.is_like(parts))) {
             return;
         }
-        let mut sections = Sections::new(&model);
+        let origin = origin.section();
+        let mut sections = Sections::new(&origin);
         for (identity, parts) in &made {
             others.remove(*identity);
             sections.add_made(identity, parts);
