@@ -39,7 +39,7 @@ static STEPS: &[Step] = &[
 ];
 
 /// Names of the integration tests that take minutes. They run only with `--deep`.
-const DEEP: [&str; 2] = ["gpu_ways", "shared_endurance"];
+const DEEP: [&str; 3] = ["gpu_stored", "gpu_ways", "shared_endurance"];
 
 /// Names of the integration tests that run in every check, on more cases with `--deep`.
 const DRAWN: [&str; 3] = ["gpu_goldens", "primitives", "stored_weights"];
