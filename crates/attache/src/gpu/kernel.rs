@@ -4,11 +4,12 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use attache_base::{DataType, Stopwatch};
+use attache_base::{Bytes, DataType, Stopwatch};
 use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue, ValueFormat};
 use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
 
 use super::exchange;
+use super::stored::compiled_again;
 use crate::{
     Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
     KernelProfile, KernelReport, PreparedPartition,
@@ -55,6 +56,8 @@ pub(super) struct GpuPartition {
     /// What is stored of the partition, until it is taken; `None` if nothing is.
     parts: Mutex<Option<Vec<Vec<u8>>>>,
     is_restored: bool,
+    /// What each start compiles although plans are stored, as a sentence without a full stop; `None` for nothing.
+    compiled_again: Option<&'static str>,
 }
 
 /// The nodes of a partition and the types of its inputs and outputs on the host.
@@ -97,18 +100,19 @@ impl GpuPartition {
         };
         let summary = executable.summary();
         let (inputs, outputs) = (ports(&summary.inputs, inputs), ports(&summary.outputs, outputs));
-        let (parts, is_restored) = (Mutex::default(), false);
-        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first, parts, is_restored })
+        let (parts, is_restored, compiled_again) = (Mutex::default(), false, None);
+        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first, parts, is_restored, compiled_again })
     }
 
     /// Sets what is stored of the partition.
     pub(super) fn with_parts(self, parts: Option<Vec<Vec<u8>>>) -> Self {
-        Self { parts: Mutex::new(parts), ..self }
+        let compiled_again = parts.as_deref().and_then(compiled_again);
+        Self { parts: Mutex::new(parts), compiled_again, ..self }
     }
 
-    /// Marks the partition as one that was restored.
-    pub(super) fn restored(self) -> Self {
-        Self { is_restored: true, ..self }
+    /// Marks the partition as one that was restored from what was stored of it.
+    pub(super) fn restored(self, parts: &[Bytes]) -> Self {
+        Self { is_restored: true, compiled_again: compiled_again(parts), ..self }
     }
 }
 
@@ -140,6 +144,7 @@ impl PreparedPartition for GpuPartition {
             let others: Vec<String> = others.iter().map(name).collect();
             (self.nodes[*origin], format!("one kernel with node {}", others.join(", ")))
         });
+        let compiled_again = self.compiled_again.filter(|_| report.dispatches > 0);
         KernelReport {
             dispatches: report.dispatches,
             variants: report.variants,
@@ -151,7 +156,7 @@ impl PreparedPartition for GpuPartition {
             compile_ms: report.compile_ms,
             upload_ms: report.upload_ms,
             merged: merged.collect(),
-            notes: self.quantized.map(note).into_iter().collect(),
+            notes: self.quantized.map(note).into_iter().chain(compiled_again.map(str::to_owned)).collect(),
         }
     }
 

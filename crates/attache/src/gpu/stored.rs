@@ -1,6 +1,7 @@
 //! What the GPU delegate stores of a partition, and how it restores it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use attache_base::Bytes;
@@ -91,10 +92,10 @@ fn restore(
     device: &Device,
     runs: Runs,
     partition: Partition<'_>,
-    parts: &[Bytes],
+    stored: &[Bytes],
 ) -> Result<Box<dyn PreparedPartition>, DelegateError> {
     let wrong = || DelegateError::new("a stored plan is not one of this partition");
-    let (head, parts) = parts.split_first().ok_or_else(wrong)?;
+    let (head, parts) = stored.split_first().ok_or_else(wrong)?;
     let parts = <[Bytes; StoredExecutable::PARTS]>::try_from(parts.to_vec()).map_err(|_| wrong())?;
     let (Head { is_replayed, is_exact }, _) = postcard::take_from_bytes(head).map_err(|_| wrong())?;
     let submission = if is_replayed { Submission::Replay } else { Submission::Encoder };
@@ -108,7 +109,17 @@ fn restore(
     let nodes: Vec<NodeId> = partition.nodes.iter().map(|(id, _)| *id).collect();
     let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, quantized);
     let restored = GpuPartition::new(executable, info, runs).map_err(failed)?;
-    Ok(Box::new(restored.restored()))
+    Ok(Box::new(restored.restored(stored)))
+}
+
+/// Returns what each start compiles again although a partition is stored with these parts.
+pub(super) fn compiled_again(parts: &[impl Deref<Target = [u8]>]) -> Option<&'static str> {
+    let [_, _, shaders, pipelines, _] = parts else { return None };
+    match (shaders.is_empty(), pipelines.is_empty()) {
+        (true, true) => Some("each start compiles all shaders: the device has no cache of pipelines"),
+        (true, false) => Some("each start translates the shaders: only replay stores them as the driver takes them"),
+        (false, _) => None,
+    }
 }
 
 /// Whether a plan has the inputs and outputs of a partition, and refers to its nodes alone.

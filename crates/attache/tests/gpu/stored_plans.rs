@@ -55,6 +55,8 @@ fn restored_plans_give_the_same_bits() {
                     (report.dispatches, report.variants, report.weights_bytes),
                     "{label}"
                 );
+                let is_said = restored.notes.iter().any(|note| note.contains("each start translates the shaders"));
+                assert_eq!(is_said, submission == Submission::Encoder, "{label}: {:?}", restored.notes);
                 let (named, report) = outputs(&model, cached.clone().model_token("a"));
                 assert_eq!((&named, report.restored_partitions), (&expected, 0), "{label}");
                 let (named, report) = outputs(&model, cached.model_token("a"));
