@@ -138,6 +138,9 @@ impl Executable {
             return Err(wrong("its parts do not fit each other"));
         }
         plan.check_limits(interface.limits()).map_err(|what| wrong(&what))?;
+        if interface.keeps_apart() {
+            plan.check_apart().map_err(|what| wrong(&what))?;
+        }
         let shaders = split(words, &lengths).ok_or_else(|| wrong("a shader is missing"))?;
         if !(shaders.is_empty() || shaders.len() == plan.shaders.len()) {
             return Err(wrong("a shader is missing"));

@@ -190,6 +190,17 @@ impl Plan {
         }
     }
 
+    /// Returns an error if a dispatch reads a buffer that it writes, which some interfaces do not allow.
+    pub(crate) fn check_apart(&self) -> Result<(), String> {
+        for (index, dispatch) in self.dispatches.iter().enumerate() {
+            let (written, read): (Vec<_>, Vec<_>) = dispatch.bindings.iter().partition(|bound| bound.writes);
+            if read.iter().any(|read| written.iter().any(|written| written.range.buffer == read.range.buffer)) {
+                return Err(format!("dispatch {index} reads a buffer that it writes"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the size of the block of weights in bytes, including padding.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {

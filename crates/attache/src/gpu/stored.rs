@@ -195,6 +195,9 @@ mod tests {
         }
         assert!(restored < rounds, "most changes are found");
         std::fs::write(folder.path().join(&file), &whole).unwrap();
+        rewrite(folder.path(), |sections| sections[2] = head(Submission::Encoder, None));
+        assert_eq!(outputs(&model, folder.path()), (expected.clone(), 0), "wgpu does not run what is made for replay");
+        std::fs::write(folder.path().join(&file), &whole).unwrap();
         rewrite(folder.path(), |sections| sections.last_mut().unwrap().iter_mut().for_each(|byte| *byte ^= 0x10));
         let (other, restored) = outputs(&model, folder.path());
         assert!(restored == 1 && other != expected, "weights rest on the checksum");
