@@ -9,8 +9,9 @@ mod unfit_textures;
 
 use std::sync::Arc;
 
-use attache::gpu::{Precision, validated_adapter, wgpu};
+use attache::gpu::{Precision, wgpu};
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, Model};
+use attache_gpu::validated_adapter;
 
 use crate::validation;
 
