@@ -2,6 +2,7 @@
 //! the validation layer.
 
 mod buffers;
+mod conversions;
 mod misuse;
 mod pictures;
 mod textures;
