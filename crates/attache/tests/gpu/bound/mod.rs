@@ -3,8 +3,10 @@
 
 mod buffers;
 mod conversions;
+mod foreign;
 mod misuse;
 mod pictures;
+mod states;
 mod textures;
 mod unfit_textures;
 
