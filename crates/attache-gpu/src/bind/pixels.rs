@@ -7,8 +7,10 @@ use attache_gpu_ir::ByteType;
 use super::{BoundTensor, usage};
 use crate::kernel::{GpuError, StorageFormat};
 
-/// The order in which a tensor has the colours of a pixel.
+/// The order in which a tensor of three or four channels has the colours of a pixel. One channel is the
+/// luminance, and two are red and green, in either order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChannelOrder {
     /// Red, green, blue, then alpha.
     #[default]
@@ -95,14 +97,18 @@ impl Mapping {
         let (default, range) = match tensor.data_type {
             DataType::Float32 | DataType::Float16 => (unit, [f32::MIN, f32::MAX]),
             DataType::UInt8 => (Normalization::of(0.0, 1.0), [0.0, 255.0]),
-            DataType::Int8 => (Normalization::of(128.0, 1.0), [-128.0, 127.0]),
+            DataType::Int8 => (Normalization::of(0.0, 1.0), [-128.0, 127.0]),
             DataType::Int16 if quantization.is_some() => (unit, [-32768.0, 32767.0]),
             DataType::Int16 => (Normalization::of(0.0, 1.0), [-32768.0, 32767.0]),
             other => return Err(usage(format!("a picture does not fit a tensor of type {other}"))),
         };
         let [mean, std] = normalization.unwrap_or(&default).of_channels(channels)?;
-        let as_it_is = normalization.is_none() && matches!(tensor.data_type, DataType::UInt8 | DataType::Int8);
-        let (scale, zero_point) = if as_it_is { (1.0, 0.0) } else { affine(tensor, quantization)? };
+        let (scale, zero_point) = match (normalization, tensor.data_type) {
+            (None, DataType::UInt8) => (1.0, 0.0),
+            // Values are rounded before 128 is subtracted, so that halves become those of uint8, less 128.
+            (None, DataType::Int8) => (1.0, -128.0),
+            _ => affine(tensor, quantization)?,
+        };
         Ok(Self { mean, std, scale, zero_point, range, stored })
     }
 }
@@ -174,7 +180,7 @@ mod tests {
         let bytes = StorageFormat::Bytes(ByteType::Signed);
         let signed = tensor(DataType::Int8, bytes, Some((0.5, 3)));
         let mapping = Mapping::new(&signed, 3, None).unwrap();
-        assert_eq!((mapping.mean[0], mapping.std[0], mapping.scale, mapping.zero_point), (128.0, 1.0, 1.0, 0.0));
+        assert_eq!((mapping.mean[0], mapping.std[0], mapping.scale, mapping.zero_point), (0.0, 1.0, 1.0, -128.0));
         let normalization = Normalization { mean: vec![1.0, 2.0, 3.0], std: vec![4.0] };
         let mapping = Mapping::new(&signed, 3, Some(&normalization)).unwrap();
         assert_eq!((mapping.mean, mapping.std), ([1.0, 2.0, 3.0, 1.0], [4.0; 4]));

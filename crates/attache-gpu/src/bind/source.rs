@@ -1,5 +1,7 @@
 //! Textures that inputs are read from.
 
+use attache_base::DataType;
+
 use super::elements::groups;
 use super::pixels::{ChannelOrder, Encoding, Mapping, Normalization, Stored, view};
 use super::transfer::{Slice, Transfer, bind_group};
@@ -54,15 +56,19 @@ impl TextureSource {
         Self { texture: texture.clone(), crop: Crop::Whole, order: ChannelOrder::Rgb, normalization: None }
     }
 
-    /// Sets the rectangle that is read: left, top, width and height in pixels, which may be fractions.
+    /// Sets the rectangle that is read: left, top, width and height in pixels, which may be fractions. What
+    /// lies outside of the texture has the pixels of its edge. A rectangle of less than a pixel has the value
+    /// at its centre.
     pub fn crop(mut self, [left, top, width, height]: [f32; 4]) -> Self {
         self.crop = Crop::Fixed([left, top, width, height]);
         self
     }
 
-    /// Makes each run read the rectangle from a buffer, where the device may have written it before: left, top, width
-    /// and height in pixels, as f32, from `offset` bytes on. What lies outside of the texture has the pixels of its
-    /// edge. The buffer has the usage `STORAGE`, and the offset the device's alignment of storage buffers.
+    /// Makes each run read the rectangle from a buffer, where the device may have written it before: left,
+    /// top, width and height in pixels, as f32, from `offset` bytes on. What lies outside of the texture has
+    /// the pixels of its edge. Numbers are limited to ±2²⁴, a NaN is 0, and a width or height that is not
+    /// positive gives some pixels of the texture. The buffer has the usage `STORAGE`, and the offset the
+    /// device's alignment of storage buffers.
     pub fn crop_from(mut self, buffer: &wgpu::Buffer, offset: u64) -> Self {
         self.crop = Crop::Buffer(buffer.clone(), offset);
         self
@@ -97,7 +103,8 @@ impl TextureSource {
         let [least, most] = mapping.range;
         parameters.extend([mapping.scale, mapping.zero_point, least, most].map(f32::to_bits));
         parameters.extend([width as u32, height as u32, channels as u32, pixels]);
-        parameters.extend([encoding as u32, u32::from(self.order == ChannelOrder::Bgr), mapping.stored as u32, 0]);
+        parameters.extend([encoding as u32, u32::from(self.order == ChannelOrder::Bgr), mapping.stored as u32]);
+        parameters.push(u32::from(!matches!(tensor.data_type, DataType::Float32 | DataType::Float16)));
         let parameters = device.constant(bytemuck::cast_slice(&parameters));
         let view = view(&self.texture, wgpu::TextureUsages::TEXTURE_BINDING)?;
         let pipeline = device.converter(SOURCE)?;
@@ -113,8 +120,8 @@ impl TextureSource {
         Ok(Transfer::Dispatch { pipeline, bindings, groups: groups(invocations) })
     }
 
-    /// Returns the range of a buffer that has the rectangle. Fails if the rectangle is not inside of the texture, or the
-    /// caller's buffer cannot be read.
+    /// Returns the range of a buffer that has the rectangle. Fails if the rectangle is empty or not finite,
+    /// or the caller's buffer cannot be read.
     fn rectangle(&self, device: &Device) -> Result<Slice, GpuError> {
         let [across, down] = [self.texture.width() as f32, self.texture.height() as f32];
         let fixed = match &self.crop {
@@ -123,11 +130,10 @@ impl TextureSource {
             Crop::Buffer(buffer, offset) => return crop_in(device, buffer, *offset),
         };
         let [left, top, width, height] = fixed;
-        let is_inside = |start: f32, length: f32, extent: f32| start >= 0.0 && length > 0.0 && start + length <= extent;
-        if !is_inside(left, width, across) || !is_inside(top, height, down) {
+        if !fixed.iter().all(|edge| edge.is_finite()) || width <= 0.0 || height <= 0.0 {
             return Err(usage(format!(
-                "the rectangle of {width} × {height} pixels at ({left}, {top}) is not inside of the texture of {across} \
-                 × {down}"
+                "the rectangle of {width} × {height} pixels at ({left}, {top}) is empty or not finite; give one with a \
+                 positive width and height"
             )));
         }
         let buffer = device.constant(bytemuck::cast_slice(&fixed));

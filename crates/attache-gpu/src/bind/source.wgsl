@@ -18,7 +18,8 @@ struct Parameters {
     is_bgr: u32,
     // How the device stores elements: 0 floats, 1 integers, 2 signed bytes, 3 unsigned bytes.
     stored: u32,
-    unused: u32,
+    // Whether elements are integers, which the device may store as floats.
+    is_rounded: u32,
 }
 
 struct Words { words: array<u32> }
@@ -51,6 +52,16 @@ fn texel(x: i32, y: i32) -> vec4<f32> {
     }
 }
 
+// Returns a number as it is; 0 in place of a NaN.
+fn number(value: f32) -> f32 {
+    return select(value, 0.0, (bitcast<u32>(value) & 0x7fffffffu) > 0x7f800000u);
+}
+
+// Returns a bound of the rectangle. What is beyond every texture is limited, so that arithmetic stays finite.
+fn bound(value: f32) -> f32 {
+    return clamp(number(value), -16777216.0, 16777216.0);
+}
+
 // The two positions next to a target position along an axis, and the weight of the second one.
 struct Neighbours {
     low: i32,
@@ -59,9 +70,11 @@ struct Neighbours {
 }
 
 // Returns the neighbours where `length` positions from `start` on become `count`, of an axis with `extent` positions.
+// Less than one position is sampled at its centre.
 fn neighbours(position: u32, count: u32, start: f32, length: f32, extent: u32) -> Neighbours {
     let inner = (f32(position) + 0.5) * (length / f32(count)) - 0.5;
-    let along = start + clamp(inner, 0.0, max(length - 1.0, 0.0));
+    let centre = 0.5 * (length - 1.0);
+    let along = start + clamp(inner, min(centre, 0.0), max(length - 1.0, centre));
     let last = f32(extent - 1u);
     let source = clamp(along, 0.0, last);
     let low = floor(source);
@@ -72,8 +85,8 @@ fn neighbours(position: u32, count: u32, start: f32, length: f32, extent: u32) -
 fn pixel(index: u32) -> vec4<f32> {
     let inside = index % (parameters.width * parameters.height);
     let extents = textureDimensions(picture);
-    let across = neighbours(inside % parameters.width, parameters.width, crop.x, crop.z, extents.x);
-    let down = neighbours(inside / parameters.width, parameters.height, crop.y, crop.w, extents.y);
+    let across = neighbours(inside % parameters.width, parameters.width, bound(crop.x), bound(crop.z), extents.x);
+    let down = neighbours(inside / parameters.width, parameters.height, bound(crop.y), bound(crop.w), extents.y);
     let left_top = texel(across.low, down.low);
     let left_bottom = texel(across.low, down.high);
     let upper = left_top + (texel(across.high, down.low) - left_top) * across.weight;
@@ -86,17 +99,18 @@ fn normalized(index: u32) -> vec4<f32> {
     var values = pixel(index);
     if parameters.channels == 1u {
         values = vec4(0.299 * values.r + 0.587 * values.g + 0.114 * values.b);
-    } else if parameters.is_bgr == 1u {
+    } else if parameters.is_bgr == 1u && parameters.channels > 2u {
         values = values.bgra;
     }
     let real = (values - parameters.mean) / parameters.deviation;
-    if parameters.stored == 0u {
+    if parameters.is_rounded == 0u {
         return real;
     }
     // Halves are rounded away from zero.
     let steps = real / parameters.scale;
     let rounded = sign(steps) * floor(abs(steps) + 0.5) + parameters.zero_point;
-    return clamp(rounded, vec4(parameters.least), vec4(parameters.most));
+    let whole = vec4(number(rounded.r), number(rounded.g), number(rounded.b), number(rounded.a));
+    return clamp(whole, vec4(parameters.least), vec4(parameters.most));
 }
 
 fn store_words(index: u32) {

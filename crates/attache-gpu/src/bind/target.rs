@@ -79,10 +79,10 @@ impl TextureTarget {
     /// Writes the colour of the class of each pixel: red, green, blue and alpha. Classes beyond the last colour begin
     /// again with the first.
     ///
-    /// The output has scores of classes, `[1, height, width, classes]` or `[height, width, classes]`, of which the
-    /// highest counts and the first of several that are equal; or it has the class of each pixel, as integers without
-    /// quantization, `[1, height, width, 1]`, `[1, height, width]` or `[height, width]`. A pixel of the texture takes
-    /// the class at its centre.
+    /// The output has scores of two classes or more, `[1, height, width, classes]` or, with more than one
+    /// row, `[height, width, classes]`. The highest counts, the first of several that are equal, and no NaN.
+    /// Or it has the class of each pixel, as integers without quantization, `[1, height, width, 1]`, `[1,
+    /// height, width]` or `[height, width]`. A pixel of the texture takes the class at its centre.
     pub fn classes(mut self, colours: &[[u8; 4]]) -> Self {
         self.colours = Some(colours.into());
         self
@@ -173,28 +173,44 @@ impl TextureTarget {
         );
         let shape = tensor.shape.extents();
         let (meaning, extents) = match (&self.colours, is_integer && tensor.quantization.is_none()) {
-            (Some(_), true) => {
-                let extents = match *shape {
-                    [1, height, width, 1] | [1, height, width] | [height, width] => [height, width, 1],
-                    _ => [0; 3],
-                };
-                (Meaning::Classes, extents)
-            }
-            (colours, _) => {
-                let extents = match *shape {
-                    [1, height, width, channels] | [height, width, channels] => [height, width, channels],
-                    _ => [0; 3],
-                };
-                let fits = colours.is_some() || extents[2] <= 4;
-                let meaning = if colours.is_some() { Meaning::Scores } else { Meaning::Values };
-                (meaning, if fits { extents } else { [0; 3] })
-            }
+            (Some(_), true) => (Meaning::Classes, map_of_classes(shape)),
+            (Some(_), false) => (Meaning::Scores, scores_of_classes(shape)),
+            (None, _) => (Meaning::Values, pixels(shape).filter(|[_, _, channels]| *channels <= 4)),
         };
-        if extents.contains(&0) {
-            let kind = if self.colours.is_some() { "a map of classes" } else { "a picture" };
-            let data_type = tensor.data_type;
-            return Err(usage(format!("a tensor of type {data_type} and shape {} is not {kind}", tensor.shape)));
-        }
-        Ok((meaning, extents))
+        let known = extents.filter(|extents| !extents.contains(&0));
+        let not = |what| usage(format!("a tensor of type {} and shape {} is {what}", tensor.data_type, tensor.shape));
+        known.map(|extents| (meaning, extents)).ok_or_else(|| match meaning {
+            Meaning::Values => not("not a picture"),
+            Meaning::Scores | Meaning::Classes => not(
+                "neither scores nor a map of classes: scores have the shape [1, height, width, classes] or [height, width, \
+                 classes], with two classes or more; a map of classes has integers without quantization and the shape \
+                 [1, height, width, 1], [1, height, width] or [height, width]",
+            ),
+        })
+    }
+}
+
+/// Returns height, width and channels of a picture; `None` if the shape is of none.
+fn pixels(shape: &[usize]) -> Option<[usize; 3]> {
+    match *shape {
+        [1, height, width, channels] | [height, width, channels] => Some([height, width, channels]),
+        _ => None,
+    }
+}
+
+/// Returns height, width and classes of scores; `None` if the shape is of none, or may as well be that of a
+/// map.
+fn scores_of_classes(shape: &[usize]) -> Option<[usize; 3]> {
+    match *shape {
+        [1, _, _] | [.., 1] => None,
+        _ => pixels(shape),
+    }
+}
+
+/// Returns height and width of a map of classes, and 1; `None` if the shape is of none.
+fn map_of_classes(shape: &[usize]) -> Option<[usize; 3]> {
+    match *shape {
+        [1, height, width, 1] | [1, height, width] | [height, width] => Some([height, width, 1]),
+        _ => None,
     }
 }

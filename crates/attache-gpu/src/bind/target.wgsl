@@ -97,6 +97,11 @@ fn picture(x: u32, y: u32) -> vec4<f32> {
     return select(values, values.bgra, parameters.is_bgr == 1u && parameters.channels > 2u);
 }
 
+// Whether a value is no NaN.
+fn is_number(value: f32) -> bool {
+    return (bitcast<u32>(value) & 0x7fffffffu) <= 0x7f800000u;
+}
+
 // Returns the class of a pixel of the output.
 fn class_of(x: u32, y: u32) -> u32 {
     let first = (y * parameters.width + x) * parameters.channels;
@@ -107,7 +112,7 @@ fn class_of(x: u32, y: u32) -> u32 {
     var highest = element(first);
     for (var channel = 1u; channel < parameters.channels; channel++) {
         let score = element(first + channel);
-        if score > highest {
+        if is_number(score) && (score > highest || !is_number(highest)) {
             best = channel;
             highest = score;
         }

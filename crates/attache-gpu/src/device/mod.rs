@@ -187,6 +187,8 @@ struct Inner {
     turn: Mutex<()>,
     failure: Failure,
     fault: Option<Planted>,
+    /// Whether the caller opened the device.
+    is_callers: bool,
     times: OpenTimes,
     /// The limits of handles that leave the choice between kernel variants to their priorities.
     limits: DeviceLimits,
@@ -314,6 +316,7 @@ impl Device {
             tracing::info!("replayed pipelines do without the device's checks of buffers");
         }
         let fault = opened.as_ref().and_then(|opened| opened.fault);
+        let is_callers = opened.is_none();
         let times = opened.map(|opened| OpenTimes { device_ms: opened.start.milliseconds(), ..opened.times });
         let info = device.adapter_info();
         let driver = (info.backend, info.vendor, info.device, &info.driver, &info.driver_info);
@@ -330,6 +333,7 @@ impl Device {
             turn: Mutex::default(),
             failure,
             fault: fault.map(Planted::new),
+            is_callers,
             times: times.unwrap_or_default(),
             limits: limits.clone(),
             identity,
@@ -372,6 +376,11 @@ impl Device {
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether the caller opened the device, and so can make memory and commands of it.
+    pub(crate) fn is_callers(&self) -> bool {
+        self.0.is_callers
     }
 
     /// Whether the device supports [`Submission::Replay`].

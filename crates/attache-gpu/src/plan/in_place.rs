@@ -7,7 +7,8 @@ impl Plan {
     /// all later ones that use bytes of the range use exactly the range. `None` if the output is an input or a constant,
     /// if another output has the range as well, or if dispatches use the range in other ways.
     ///
-    /// An output is in its range until the end of the run. Seen from there, dispatches first read it and then write it.
+    /// Dispatches are visited from the last to the first, because the output is in its range until the end of
+    /// the run: those that only read it come first, then the one that writes it.
     pub(crate) fn first_use(&self, output: usize) -> Option<usize> {
         let range = &self.outputs[output];
         let is_shared = |(index, other): (usize, &BufferRange)| index != output && other.overlaps(range);

@@ -27,7 +27,7 @@ impl DelegateBindings for GpuKernel {
         match self.inputs.get(input).filter(|port| port.format.elements > 0) {
             Some(port) => {
                 let bound = binding.map(|binding| (binding, bound(port, tensor)));
-                self.session.bind_input(input, bound).map_err(|error| refused(&error))
+                self.session.bind_input(input, bound).map_err(|error| refused("Bind", &error))
             }
             None => Ok(()),
         }
@@ -43,7 +43,7 @@ impl DelegateBindings for GpuKernel {
         match self.outputs.get(output).filter(|port| port.format.elements > 0) {
             Some(port) => {
                 let bound = binding.map(|binding| (binding, bound(port, tensor)));
-                self.session.bind_output(output, bound).map_err(|error| refused(&error))
+                self.session.bind_output(output, bound).map_err(|error| refused("Bind", &error))
             }
             None => Ok(()),
         }
@@ -51,7 +51,7 @@ impl DelegateBindings for GpuKernel {
 
     fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
         let encoder = commands.downcast_mut::<wgpu::CommandEncoder>().ok_or_else(|| unknown("commands"))?;
-        self.session.encode(encoder).map_err(|error| refused(&error))
+        self.session.encode(encoder).map_err(|error| refused("Encode", &error))
     }
 }
 
@@ -70,9 +70,9 @@ fn unknown(what: &str) -> DelegateError {
     DelegateError::new(format!("the {what} is of no type that it knows")).with_kind(DelegateErrorKind::Usage)
 }
 
-fn refused(error: &GpuError) -> DelegateError {
+fn refused(phase: &str, error: &GpuError) -> DelegateError {
     match error.kind() {
         GpuErrorKind::Usage => DelegateError::new(error.to_string()).with_kind(DelegateErrorKind::Usage),
-        _ => failure("Bind", error),
+        _ => failure(phase, error),
     }
 }

@@ -304,7 +304,7 @@ fn failed(error: GpuError) -> DelegateError {
     failure("Invoke", &error)
 }
 
-/// Converts a device error to a delegate error. `phase` is `Prepare` or `Invoke`.
+/// Converts a device error to a delegate error. `phase` is `Prepare`, `Invoke`, `Bind` or `Encode`.
 pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,

@@ -11,8 +11,6 @@ mod program;
 mod stages;
 mod stored;
 
-#[doc(hidden)]
-pub use attache_gpu::validated_adapter;
 pub use attache_gpu::{
     Adapter, Backend, BufferBinding, ChannelOrder, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind,
     OpenTimes, Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters,

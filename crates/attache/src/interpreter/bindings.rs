@@ -1,38 +1,41 @@
 //! Inputs and outputs of interpreters that are bound to memory on a device.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use super::{Interpreter, SignatureRunner, TensorKey};
 use crate::{Commands, Error, InputMemory, OutputMemory};
 
 impl Interpreter {
     /// Binds an input to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureSource`. All further runs read the input there, at the time when they
-    /// execute on the device, until it is bound to other memory, unbound, or inputs are resized. The memory stays alive
-    /// that long. The input cannot be written meanwhile.
+    /// `gpu::BufferBinding` and `gpu::TextureSource`. All further runs read the input there, at the time when
+    /// they execute on the device, until it is bound to other memory or unbound. The memory stays alive that
+    /// long. The input cannot be written meanwhile. If it is resized, it has to be bound again, written or
+    /// unbound before the next run.
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::NotDelegated`](crate::ErrorKind::NotDelegated), with the operators on the CPU, unless one
-    /// delegate runs the whole graph; of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the input does not exist,
-    /// if the memory does not fit it, is of another device or lacks a usage, or with
-    /// [`cpu_fallback`](crate::InterpreterBuilder::cpu_fallback), since the CPU could not read the memory. The input is
-    /// then bound as before.
+    /// Of kind [`ErrorKind::NotDelegated`](crate::ErrorKind::NotDelegated), with the operators on the CPU,
+    /// unless one delegate runs the whole graph; of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the
+    /// input does not exist or nothing reads it, if the memory does not fit it, is of another device or lacks
+    /// a usage, or with [`cpu_fallback`](crate::InterpreterBuilder::cpu_fallback), since the CPU could not
+    /// read the memory. The input is then bound as before.
     pub fn bind_input(&mut self, input: impl TensorKey, memory: impl InputMemory) -> Result<(), Error> {
         let input = self.find_input(&input)?;
-        self.set_input(self.main, input, Some(&memory))
+        self.set_input(self.main, input, Some(Arc::new(memory)))
     }
 
     /// Binds an output to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureTarget`. All further runs write the output there, until it is bound to other
-    /// memory, unbound, or inputs are resized. The host cannot read the output meanwhile.
+    /// `gpu::BufferBinding` and `gpu::TextureTarget`. All further runs write the output there, until it is
+    /// bound to other memory or unbound. The host cannot read the output meanwhile. If inputs are resized and
+    /// its shape changes, it has to be bound again or unbound before the next run.
     ///
     /// # Errors
     ///
     /// As [`Interpreter::bind_input`].
     pub fn bind_output(&mut self, output: impl TensorKey, memory: impl OutputMemory) -> Result<(), Error> {
         let output = self.find_output(&output)?;
-        self.set_output(self.main, output, Some(&memory))
+        self.set_output(self.main, output, Some(Arc::new(memory)))
     }
 
     /// Makes further runs read an input from host memory again. It has the value that was written before it was bound.
@@ -45,7 +48,8 @@ impl Interpreter {
         self.set_input(self.main, input, None)
     }
 
-    /// Makes further runs write an output to host memory again. It has no value until the next run.
+    /// Makes further runs write an output to host memory again. It has no value until the next run, unless
+    /// the last one wrote it there.
     ///
     /// # Errors
     ///
@@ -55,12 +59,17 @@ impl Interpreter {
         self.set_output(self.main, output, None)
     }
 
-    fn set_input(&mut self, subgraph: usize, input: usize, memory: Option<&dyn Any>) -> Result<(), Error> {
+    fn set_input(&mut self, subgraph: usize, input: usize, memory: Option<Arc<dyn InputMemory>>) -> Result<(), Error> {
         self.check_fallback()?;
         self.instance_of_mut(subgraph).executor.bind_input(input, memory)
     }
 
-    fn set_output(&mut self, subgraph: usize, output: usize, memory: Option<&dyn Any>) -> Result<(), Error> {
+    fn set_output(
+        &mut self,
+        subgraph: usize,
+        output: usize,
+        memory: Option<Arc<dyn OutputMemory>>,
+    ) -> Result<(), Error> {
         self.check_fallback()?;
         self.instance_of_mut(subgraph).executor.bind_output(output, memory)
     }
@@ -69,14 +78,16 @@ impl Interpreter {
     /// caller submits them, between its own work. Outputs that are bound have their values when the device has executed
     /// the commands; the host can read none.
     ///
-    /// With the GPU delegate, the encoder is of the device that was given to `GpuDelegate::with_device`, and is not in a
-    /// pass. An encoder of another device is an error of wgpu when it is finished.
+    /// With the GPU delegate, the encoder is of the device that was given to `GpuDelegate::with_device`, and
+    /// is not in a pass. An encoder of another device is an error, here or of wgpu when it is finished; one
+    /// of another wgpu instance may also have no error, and then runs what that instance has made.
     ///
     /// # Errors
     ///
-    /// Of kind [`ErrorKind::NotDelegated`](crate::ErrorKind::NotDelegated), with the operators on the CPU, unless one
-    /// delegate runs the whole graph; of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if an input is not bound
-    /// ([`Interpreter::bind_input`]), or as there; or if the device fails or is lost.
+    /// Of kind [`ErrorKind::NotDelegated`](crate::ErrorKind::NotDelegated), with the operators on the CPU,
+    /// unless one delegate runs the whole graph; of kind [`ErrorKind::Usage`](crate::ErrorKind::Usage) if an
+    /// input is not bound ([`Interpreter::bind_input`]), or as there; or if the delegate knows that the
+    /// device has failed. Of the loss of a device that the caller opened, wgpu tells the caller alone.
     pub fn encode<C: Commands>(&mut self, commands: &mut C) -> Result<(), Error> {
         self.encode_subgraph(self.main, commands)
     }
@@ -103,7 +114,7 @@ impl SignatureRunner<'_> {
     /// As [`Interpreter::bind_input`], or if the signature has no such input.
     pub fn bind_input(&mut self, input: impl TensorKey, memory: impl InputMemory) -> Result<(), Error> {
         let input = self.find_input(&input)?;
-        self.interpreter.set_input(self.subgraph, input, Some(&memory))
+        self.interpreter.set_input(self.subgraph, input, Some(Arc::new(memory)))
     }
 
     /// Binds an output to memory on a device, as [`Interpreter::bind_output`] does.
@@ -113,7 +124,7 @@ impl SignatureRunner<'_> {
     /// As [`Interpreter::bind_output`], or if the signature has no such output.
     pub fn bind_output(&mut self, output: impl TensorKey, memory: impl OutputMemory) -> Result<(), Error> {
         let output = self.find_output(&output)?;
-        self.interpreter.set_output(self.subgraph, output, Some(&memory))
+        self.interpreter.set_output(self.subgraph, output, Some(Arc::new(memory)))
     }
 
     /// Makes further runs read an input from host memory again, as [`Interpreter::unbind_input`] does.

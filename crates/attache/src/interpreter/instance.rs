@@ -87,6 +87,7 @@ impl Instance {
         let place = tensor.index(index).and_then(|tensor| self.kept.iter().position(|(index, _)| *index == tensor));
         let place = place.ok_or_else(|| tensor.unknown("kept tensor", names.collect()))?;
         let (info, index) = (&self.kept[place].1, self.outputs.len() + place);
+        self.check_readable(index, &format!("tensor \"{}\"", info.name))?;
         let value = self.executor.output(index)?;
         let (_, bytes) = value.ok_or_else(|| no_value(&format!("tensor \"{}\"", info.name)))?;
         Ok(OutputTensor { info, index, bytes })
@@ -131,8 +132,9 @@ impl Instance {
     }
 
     pub(super) fn read_bytes(&self, output: usize) -> Result<&[u8], Error> {
+        self.check_readable(output, &format!("output {output}"))?;
         let tensor = self.executor.output(output)?;
-        tensor.map(|(_, bytes)| bytes).ok_or_else(|| self.no_output(output))
+        tensor.map(|(_, bytes)| bytes).ok_or_else(|| no_output(output))
     }
 
     pub(super) fn read_into<T: Element>(&self, output: usize, values: &mut [T]) -> Result<(), Error> {
@@ -153,20 +155,19 @@ impl Instance {
         if size != bytes.len() {
             return Err(Error::usage(format!("output {output} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
-        if self.executor.read(output, bytes)? { Ok(()) } else { Err(self.no_output(output)) }
+        if self.executor.read(output, bytes)? { Ok(()) } else { Err(no_output(output)) }
     }
 
     fn output_size(&self, output: usize) -> Result<usize, Error> {
-        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| self.no_output(output))
+        self.check_readable(output, &format!("output {output}"))?;
+        self.executor.output_size(output).map(|(_, size)| size).ok_or_else(|| no_output(output))
     }
 
-    /// Returns the error for an output without a value on the host.
-    fn no_output(&self, output: usize) -> Error {
+    /// Fails if an output or kept tensor, `what` for people, is bound to memory on a device.
+    fn check_readable(&self, output: usize, what: &str) -> Result<(), Error> {
         match self.executor.is_output_bound(output) {
-            true => {
-                Error::usage(format!("output {output} is bound; read the memory that it is bound to, or unbind it"))
-            }
-            false => no_value(&format!("output {output}")),
+            true => Err(Error::usage(format!("{what} is bound; read the memory that it is bound to, or unbind it"))),
+            false => Ok(()),
         }
     }
 
@@ -213,6 +214,7 @@ impl Core {
         (0..count).filter(stays).try_for_each(|input| instance.executor.keep_input(input))?;
         let mut other = Instance::new(plans, subgraph, shapes, environment)?;
         other.follow(instance);
+        other.executor.keep_bindings_of(&instance.executor)?;
         *instance = other;
         Ok(())
     }
@@ -322,6 +324,10 @@ fn no_memory(input: usize) -> Error {
         ErrorKind::Unsupported,
         format!("input {input} has no memory: nothing reads it, or its shape is unknown"),
     )
+}
+
+fn no_output(output: usize) -> Error {
+    no_value(&format!("output {output}"))
 }
 
 fn no_value(what: &str) -> Error {

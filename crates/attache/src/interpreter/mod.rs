@@ -285,14 +285,15 @@ impl Interpreter {
         self.instance().read_bytes_into(self.find_output(&output)?, bytes)
     }
 
-    /// Changes the shape of an input. The other inputs and the variables keep their values. Outputs have no value
-    /// until the next run. The subgraph is prepared for the new shapes, including delegates and memory, unless an
+    /// Changes the shape of an input. The other inputs and the variables keep their values, and inputs and
+    /// outputs of unchanged shape their bindings ([`Interpreter::bind_input`]). Outputs have no value until
+    /// the next run. The subgraph is prepared for the new shapes, including delegates and memory, unless an
     /// interpreter of the compiled model has used these shapes lately.
     ///
     /// # Errors
     ///
     /// As [`InterpreterBuilder::build`], or if an input that keeps its shape cannot be read back from the
-    /// device. The interpreter is then unchanged.
+    /// device, or an input or output that does cannot be bound as before. The interpreter is then unchanged.
     pub fn resize_input(&mut self, input: impl TensorKey, shape: &[usize]) -> Result<(), Error> {
         let input = self.find_input(&input)?;
         self.resize(self.main, &[(input, shape)])

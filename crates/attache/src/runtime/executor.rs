@@ -41,6 +41,8 @@ pub(crate) struct Executor {
     memory: Memory,
     /// The run queue, if the only step is a partition whose kernel has slots for several runs.
     run_queue: Option<RunQueue>,
+    /// What inputs and outputs are bound to.
+    bound: bindings::Bound,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
@@ -81,7 +83,7 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let mut executor = Self { prepared, steps, memory, run_queue, made: false, times };
+        let mut executor = Self { prepared, steps, memory, run_queue, bound: Default::default(), made: false, times };
         executor.reset_variables();
         Ok(executor)
     }
@@ -99,6 +101,7 @@ impl Executor {
     /// Returns the bytes of an input in the arena, for reading and writing; `None` if there is no such input.
     pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
         self.keep_input(input)?;
+        self.bound.written(input);
         if let Some(run_queue) = &mut self.run_queue {
             run_queue.touch(input);
         }
@@ -125,6 +128,7 @@ impl Executor {
     /// Writes an input, to the arena or directly to the memory of the device. `bytes` must have the size of
     /// the input.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
+        self.bound.written(input);
         let Self { prepared, steps, memory, run_queue, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
@@ -220,11 +224,12 @@ impl Executor {
     /// Starts `times` runs in the run queue under the single id `run`, and does not wait for them; `None`
     /// without a run queue.
     pub(crate) fn start(&mut self, run: RunId, times: usize) -> Option<Result<(), Error>> {
-        let Self { prepared, steps, memory, run_queue, .. } = self;
+        let Self { prepared, steps, memory, run_queue, bound, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
-                Some(run_queue.start((run, times), graph, memory, partition))
+                let checked = bound.check(graph);
+                Some(checked.and_then(|()| run_queue.start((run, times), graph, memory, partition)))
             }
             _ => None,
         }
@@ -330,6 +335,7 @@ impl Executor {
             started?;
             return self.wait(RunId::UNCOUNTED);
         }
+        self.bound.check(&self.prepared.graph)?;
         self.made = false;
         let Self { prepared, steps, memory, .. } = self;
         let graph = &prepared.graph;

@@ -8,12 +8,23 @@ use crate::bind::{
 };
 use crate::device::Device;
 use crate::kernel::GpuError;
+use crate::plan::{Plan, PlanBuffer};
 
 /// What is bound to the inputs and outputs of a recording. Everything has been checked.
 #[derive(Clone, Default)]
 pub(super) struct Bindings {
-    inputs: Vec<Option<(BoundInput, BoundTensor)>>,
+    inputs: Vec<Option<Input>>,
     outputs: Vec<Option<(BoundOutput, BoundTensor)>>,
+}
+
+/// An input that is bound.
+#[derive(Clone)]
+struct Input {
+    from: BoundInput,
+    tensor: BoundTensor,
+    /// The memory that each run transfers the input to; `None` if dispatches use the caller's. It is not the
+    /// memory that the host writes, which a run that is encoded now and submitted later must not change.
+    to: Option<Slice>,
 }
 
 #[derive(Clone)]
@@ -37,12 +48,14 @@ impl Bindings {
     /// Returns the bindings with another one for an input, or none.
     pub(super) fn with_input(
         &self,
-        device: &Device,
+        memory: &Memory,
         input: usize,
         bound: Option<(InputBinding, BoundTensor)>,
     ) -> Result<Self, GpuError> {
+        let device = &memory.loaded.device;
+        let before = self.inputs[input].as_ref().and_then(|bound| bound.to.clone());
         let checked = |(binding, tensor): (InputBinding, BoundTensor)| -> Result<_, GpuError> {
-            let bound = match binding {
+            let from = match binding {
                 InputBinding::Buffer(binding) => {
                     let slice = binding.slice(device, &tensor)?;
                     let access = input_access(device, &tensor, &slice)?;
@@ -50,7 +63,11 @@ impl Bindings {
                 }
                 InputBinding::Texture(source) => BoundInput::Texture(source),
             };
-            Ok((bound, tensor))
+            let to = match from {
+                BoundInput::Buffer(_, Access::InPlace) => None,
+                _ => Some(before.map_or_else(|| memory.another_input(input), Ok)?),
+            };
+            Ok(Input { from, tensor, to })
         };
         let mut other = self.clone();
         other.inputs[input] = bound.map(checked).transpose()?;
@@ -93,7 +110,7 @@ impl Bindings {
     /// output. So an output is written in place only if its buffer has no other binding.
     pub(super) fn settle(&mut self, memory: &Memory) -> Result<InPlace, GpuError> {
         let (device, plan) = (&memory.loaded.device, &memory.loaded.plan);
-        let inputs: Vec<Slice> = self.inputs.iter().filter_map(|bound| BoundInput::slice(bound.as_ref()?)).collect();
+        let inputs: Vec<Slice> = self.inputs.iter().flatten().filter_map(|bound| bound.from.slice()).collect();
         let outputs: Vec<Option<Slice>> =
             self.outputs.iter().map(|bound| BoundOutput::slice(bound.as_ref()?)).collect();
         let mut in_place = InPlace { inputs: Vec::new(), outputs: vec![None; outputs.len()] };
@@ -109,22 +126,36 @@ impl Bindings {
             *access = output_access(device, tensor, slice, first.is_some())?;
             in_place.outputs[index] = first.filter(|_| *access == Access::InPlace).map(|first| (first, slice.clone()));
         }
-        let used = |bound: &Option<(BoundInput, BoundTensor)>| match bound {
-            Some((BoundInput::Buffer(slice, Access::InPlace), _)) => Some(slice.clone()),
-            _ => None,
-        };
-        in_place.inputs = self.inputs.iter().map(used).collect();
+        in_place.inputs = self.inputs.iter().map(|bound| bound.as_ref()?.used()).collect();
+        self.check_outputs_to_host(plan, &in_place)?;
         Ok(in_place)
     }
 
-    /// Returns the transfer of an input before the dispatches of a slot; `None` if it has none.
-    pub(super) fn before(&self, memory: &Memory, slot: usize, input: usize) -> Result<Option<Transfer>, GpuError> {
-        let (device, to) = (&memory.loaded.device, memory.inputs[slot][input].clone());
-        Ok(Some(match &self.inputs[input] {
-            None | Some((BoundInput::Buffer(_, Access::InPlace), _)) => return Ok(None),
-            Some((BoundInput::Buffer(from, Access::Copy), _)) => Transfer::Copy { from: from.clone(), to },
-            Some((BoundInput::Buffer(from, Access::Convert), tensor)) => to_device(device, tensor, from, &to)?,
-            Some((BoundInput::Texture(source), tensor)) => source.transfer(device, tensor, &to)?,
+    /// Fails if an output that the host reads has the elements of an input in a buffer that cannot be copied
+    /// from.
+    fn check_outputs_to_host(&self, plan: &Plan, in_place: &InPlace) -> Result<(), GpuError> {
+        for (index, range) in plan.outputs.iter().enumerate().filter(|(index, _)| !self.has_output(*index)) {
+            let PlanBuffer::Input(input) = range.buffer else { continue };
+            let from = in_place.inputs[input].as_ref();
+            if from.is_some_and(|from| !from.buffer.usage().contains(wgpu::BufferUsages::COPY_SRC)) {
+                return Err(usage(format!(
+                    "output {index} has the elements of input {input}, from whose buffer they are copied to the host; create \
+                     the buffer with the usage COPY_SRC, or bind the output first"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the transfer of an input before the dispatches of a run; `None` if it has none.
+    pub(super) fn before(&self, memory: &Memory, input: usize) -> Result<Option<Transfer>, GpuError> {
+        let device = &memory.loaded.device;
+        let Some(Input { from, tensor, to: Some(to) }) = &self.inputs[input] else { return Ok(None) };
+        Ok(Some(match from {
+            BoundInput::Buffer(_, Access::InPlace) => return Ok(None),
+            BoundInput::Buffer(from, Access::Copy) => Transfer::Copy { from: from.clone(), to: to.clone() },
+            BoundInput::Buffer(from, Access::Convert) => to_device(device, tensor, from, to)?,
+            BoundInput::Texture(source) => source.transfer(device, tensor, to)?,
         }))
     }
 
@@ -140,9 +171,16 @@ impl Bindings {
     }
 }
 
+impl Input {
+    /// Returns the memory that dispatches read the input from.
+    fn used(&self) -> Option<Slice> {
+        self.to.clone().or_else(|| self.from.slice())
+    }
+}
+
 impl BoundInput {
-    fn slice((bound, _): &(Self, BoundTensor)) -> Option<Slice> {
-        match bound {
+    fn slice(&self) -> Option<Slice> {
+        match self {
             Self::Buffer(slice, _) => Some(slice.clone()),
             Self::Texture(_) => None,
         }

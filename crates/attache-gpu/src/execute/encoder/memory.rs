@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{EncoderPlan, buffer};
 use crate::bind::{Slice, bind_group};
+use crate::device::Device;
 use crate::kernel::GpuError;
 use crate::plan::{BufferRange, PlanBuffer, padded};
 
@@ -11,12 +12,13 @@ use crate::plan::{BufferRange, PlanBuffer, padded};
 pub(super) struct Memory {
     pub(super) loaded: Arc<EncoderPlan>,
     banks: Vec<wgpu::Buffer>,
-    /// For each slot, the recording's own memory of each input.
+    /// For each slot, the memory of each input that the host writes.
     pub(super) inputs: Vec<Vec<Slice>>,
     pub(super) in_place: InPlace,
 }
 
-/// The inputs and outputs that dispatches use where the caller has them; `None` for those in the recording's own memory.
+/// The inputs and outputs that dispatches use in other memory than when nothing is bound; `None` for those
+/// that they do not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InPlace {
     pub(super) inputs: Vec<Option<Slice>>,
@@ -31,14 +33,16 @@ impl Memory {
         let EncoderPlan { device, plan, .. } = &**loaded;
         let bank = |bytes: &usize| buffer(device, *bytes as u64, Usages::STORAGE | Usages::COPY_SRC);
         let banks = plan.banks.iter().map(bank).collect::<Result<_, _>>()?;
-        let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
-        let input = |bytes: &usize| {
-            let size = padded(*bytes) as u64;
-            Ok(Slice { buffer: buffer(device, size, usage)?, offset: 0, size })
-        };
+        let input = |bytes: &usize| input_of(device, *bytes);
         let inputs = (0..slots).map(|_| plan.inputs.iter().map(input).collect()).collect::<Result<_, GpuError>>()?;
         let in_place = InPlace { inputs: vec![None; plan.inputs.len()], outputs: vec![None; plan.outputs.len()] };
         Ok(Self { loaded: loaded.clone(), banks, inputs, in_place })
+    }
+
+    /// Allocates memory for an input that transfers write.
+    pub(super) fn another_input(&self, input: usize) -> Result<Slice, GpuError> {
+        let EncoderPlan { device, plan, .. } = &*self.loaded;
+        device.scoped(|| input_of(device, plan.inputs[input]))?
     }
 
     /// Returns where a dispatch of a slot finds a range of the plan. The number of dispatches stands for the time after
@@ -78,4 +82,12 @@ impl Memory {
         let slices = (1..).zip(slices.iter().map(Slice::resource));
         bind_group(device, &pipelines[dispatch].get_bind_group_layout(0), params.into_iter().chain(slices))
     }
+}
+
+/// Allocates a buffer for an input of `bytes` bytes.
+fn input_of(device: &Device, bytes: usize) -> Result<Slice, GpuError> {
+    use wgpu::BufferUsages as Usages;
+    let size = padded(bytes) as u64;
+    let usage = Usages::STORAGE | Usages::COPY_SRC | Usages::COPY_DST;
+    Ok(Slice { buffer: buffer(device, size, usage)?, offset: 0, size })
 }

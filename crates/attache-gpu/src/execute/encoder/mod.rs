@@ -6,6 +6,7 @@ mod clock;
 mod memory;
 mod rebind;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +20,8 @@ use self::clock::Clock;
 use self::memory::Memory;
 use self::rebind::{Stale, Transfers};
 use super::{
-    Ended, Fence, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_timestamps, params,
+    Ended, Fence, Interface, LoadCost, LoadedPlan, MAX_PENDING, Recording, Runs, Times, no_binding, no_timestamps,
+    params,
 };
 use crate::bind::{BoundTensor, InputBinding, OutputBinding, Slice, Transfer, usage};
 use crate::device::constants::{DeviceConstant, together};
@@ -32,15 +34,16 @@ pub(super) struct Encoder(pub(super) Device);
 
 pub(super) struct Command {
     pipeline: Arc<wgpu::ComputePipeline>,
-    /// For each slot, the bind group of the dispatch.
-    bindings: Vec<wgpu::BindGroup>,
+    /// For each slot, the bind group of the dispatch; `None` until it is made again because of what was
+    /// bound.
+    bindings: Vec<Option<wgpu::BindGroup>>,
     groups: [u32; 3],
 }
 
 impl Command {
     pub(super) fn encode(&self, pass: &mut wgpu::ComputePass<'_>, slot: usize) {
         pass.set_pipeline(&self.pipeline);
-        pass.set_bind_group(0, &self.bindings[slot], &[]);
+        pass.set_bind_group(0, self.bindings[slot].as_ref(), &[]);
         let [x, y, z] = self.groups;
         pass.dispatch_workgroups(x, y, z);
     }
@@ -212,7 +215,7 @@ impl Encoded {
         let memory = Memory::new(loaded, runs.slots)?;
         let mut commands = Vec::with_capacity(plan.dispatches.len());
         for (index, (dispatch, pipeline)) in plan.dispatches.iter().zip(pipelines).enumerate() {
-            let bindings = (0..runs.slots).map(|slot| memory.bind(slot, index)).collect();
+            let bindings = (0..runs.slots).map(|slot| Some(memory.bind(slot, index))).collect();
             commands.push(Command { pipeline: pipeline.clone(), bindings, groups: dispatch.groups });
         }
         let mut staged = Vec::new();
@@ -232,6 +235,12 @@ impl Encoded {
         let clock = if runs.timed { Some(Clock::new(device, commands.len())?) } else { None };
         let (device, bindings) = (device.clone(), Bindings::new(plan.inputs.len(), plan.outputs.len()));
         Ok(Self { device, memory, bindings, slots, commands, staged, clock, pending: VecDeque::new() })
+    }
+
+    /// Fails unless the caller opened the device, so that there can be memory and commands of the caller's on
+    /// it, or if the device is known to have failed.
+    fn check_callers(&self) -> Result<(), GpuError> {
+        if self.device.is_callers() { self.device.check() } else { Err(no_binding()) }
     }
 
     /// Adds a run of a slot to an encoder, with timestamps around each dispatch if there is a clock.
@@ -406,22 +415,33 @@ impl Recording for Encoded {
     }
 
     fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
-        self.device.check()?;
-        let bindings = self.bindings.with_input(&self.device, input, bound)?;
+        self.check_callers()?;
+        let bindings = self.bindings.with_input(&self.memory, input, bound)?;
         self.rebind(bindings, Stale::input(input))
     }
 
     fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
-        self.device.check()?;
+        self.check_callers()?;
         let bindings = self.bindings.with_output(&self.device, output, bound)?;
         self.rebind(bindings, Stale::output(output))
     }
 
     fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
-        self.device.check()?;
+        self.check_callers()?;
         self.refresh(0)?;
-        // wgpu panics where it does not know what an encoder of another instance is asked to do.
-        let recorded = catch_unwind(AssertUnwindSafe(|| self.record(encoder, 0, None)));
-        recorded.map_err(|_| usage("the command encoder is of another device than the delegate's"))
+        let recorded = self.device.scoped(|| catch_unwind(AssertUnwindSafe(|| self.record(encoder, 0, None))))?;
+        recorded.map_err(|panic| not_encoded(&*panic))
+    }
+}
+
+/// Returns the error for a panic of wgpu while commands were added to an encoder. An encoder of another
+/// instance looks pipelines and bind groups up by their numbers, which that instance may have given to
+/// nothing.
+fn not_encoded(panic: &(dyn Any + Send)) -> GpuError {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("without a message");
+    match text.contains("Cannot get ") {
+        true => usage("the command encoder is of another device than the delegate's"),
+        false => GpuError::new(GpuErrorKind::Failed, format!("wgpu panicked while commands were added: {text}")),
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Encoded;
 use super::bound::Bindings;
 use super::memory::InPlace;
+use super::{Encoded, Slot};
 use crate::bind::Transfer;
 use crate::kernel::GpuError;
 use crate::plan::{BufferRange, PlanBuffer};
@@ -81,8 +81,18 @@ impl Encoded {
             }
         }
         self.bindings = bindings;
-        self.slots[1..].iter_mut().for_each(|slot| slot.stale.add(&stale));
+        (1..self.slots.len()).for_each(|slot| self.discard(&stale, slot));
         Ok(())
+    }
+
+    /// Drops what is stale of a slot, and with it the memory that was bound. It is made again when the slot
+    /// runs next.
+    fn discard(&mut self, stale: &Stale, slot: usize) {
+        stale.dispatches.iter().for_each(|index| self.commands[*index].bindings[slot] = None);
+        let Slot { transfers, stale: all, .. } = &mut self.slots[slot];
+        stale.inputs.iter().for_each(|input| transfers.before[*input] = None);
+        stale.outputs.iter().for_each(|output| transfers.after[*output] = None);
+        all.add(stale);
     }
 
     /// Returns the dispatches that bind other memory than when `before` was used in place.
@@ -115,7 +125,7 @@ impl Encoded {
     fn make(&self, bindings: &Bindings, stale: &Stale, slot: usize) -> Result<Made, GpuError> {
         let memory = &self.memory;
         let made = self.device.scoped(|| {
-            let before = stale.inputs.iter().map(|input| Ok((*input, bindings.before(memory, slot, *input)?)));
+            let before = stale.inputs.iter().map(|input| Ok((*input, bindings.before(memory, *input)?)));
             let after = stale.outputs.iter().map(|output| Ok((*output, bindings.after(memory, slot, *output)?)));
             Ok(Made {
                 groups: stale.dispatches.iter().map(|index| (*index, memory.bind(slot, *index))).collect(),
@@ -128,7 +138,7 @@ impl Encoded {
 
     fn take_over(&mut self, made: Made, slot: usize) {
         for (index, group) in made.groups {
-            self.commands[index].bindings[slot] = group;
+            self.commands[index].bindings[slot] = Some(group);
         }
         let transfers = &mut self.slots[slot].transfers;
         made.before.into_iter().for_each(|(input, transfer)| transfers.before[input] = transfer);

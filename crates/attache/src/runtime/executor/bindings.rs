@@ -1,6 +1,8 @@
 //! Inputs and outputs that are bound to memory on a device, where one partition is the whole graph.
 
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use attache_graph::{Graph, TensorId};
 use attache_model::ModelLocation;
@@ -8,7 +10,7 @@ use attache_model::ModelLocation;
 use super::super::run_queue::RunQueue;
 use super::{Executor, Step, variables};
 use crate::partition::assign::Delegated;
-use crate::{DelegateError, Error, ErrorKind};
+use crate::{DelegateError, Error, ErrorKind, InputMemory, OutputMemory};
 
 /// What the errors of this module begin with.
 const RULE: &str = "inputs and outputs are bound where one delegate runs the whole graph";
@@ -20,25 +22,67 @@ struct Whole<'a> {
     partition: &'a mut Delegated,
 }
 
+/// The memory that inputs and outputs of the graph are bound to; `None` where it went when the shape changed.
+#[derive(Default)]
+pub(super) struct Bound {
+    inputs: BTreeMap<usize, Option<Arc<dyn InputMemory>>>,
+    outputs: BTreeMap<usize, Option<Arc<dyn OutputMemory>>>,
+}
+
+impl Bound {
+    /// Records that the caller has written an input.
+    pub(super) fn written(&mut self, input: usize) {
+        self.inputs.retain(|index, memory| *index != input || memory.is_some());
+    }
+
+    /// Fails if an input or output is to be bound again because its shape has changed.
+    pub(super) fn check(&self, graph: &Graph) -> Result<(), Error> {
+        fn gone<T: ?Sized>(all: &BTreeMap<usize, Option<Arc<T>>>) -> Option<usize> {
+            all.iter().find(|(_, memory)| memory.is_none()).map(|(index, _)| *index)
+        }
+        let (what, index, id, remedy) = match (gone(&self.inputs), gone(&self.outputs)) {
+            (Some(input), _) => ("input", input, graph.inputs[input], "bind it again, or write or unbind it"),
+            (_, Some(output)) => ("output", output, graph.outputs[output], "bind it again, or unbind it"),
+            (None, None) => return Ok(()),
+        };
+        let name = &graph.tensors[id.index()].name;
+        Err(Error::usage(format!("{what} {index} (\"{name}\") was bound before its shape changed; {remedy}")))
+    }
+}
+
 impl Executor {
     /// Binds an input of the graph to memory on the device, or unbinds it.
-    pub(crate) fn bind_input(&mut self, input: usize, memory: Option<&dyn Any>) -> Result<(), Error> {
+    pub(crate) fn bind_input(&mut self, input: usize, memory: Option<Arc<dyn InputMemory>>) -> Result<(), Error> {
+        if memory.is_none() && matches!(self.bound.inputs.get(&input), Some(None)) {
+            self.bound.inputs.remove(&input);
+            return Ok(());
+        }
         if memory.is_some() {
             // The arena has the value when the input is unbound.
             self.keep_input(input)?;
         }
         let Whole { graph, run_queue, partition } = self.whole()?;
-        // An input that nothing reads has no memory.
-        let Some(index) = run_queue.partition_input(input) else { return Ok(()) };
+        let Some(index) = run_queue.partition_input(input) else {
+            let unread = format!("input {input} has no memory: nothing reads it; leave it unbound");
+            return if memory.is_some() { Err(Error::usage(unread)) } else { Ok(()) };
+        };
         let id = graph.inputs[input];
-        let bound = partition.kernel.bind_input(index, graph.fact(id), memory);
+        let bound = partition.kernel.bind_input(index, graph.fact(id), memory.as_deref().map(|memory| memory as _));
         bound.map_err(|error| partition.failed(&named(error, "input", input, graph, id)))?;
         run_queue.set_input_bound(index, memory.is_some());
+        match memory {
+            Some(memory) => drop(self.bound.inputs.insert(input, Some(memory))),
+            None => drop(self.bound.inputs.remove(&input)),
+        }
         Ok(())
     }
 
     /// Binds an output of the graph to memory on the device, or unbinds it.
-    pub(crate) fn bind_output(&mut self, output: usize, memory: Option<&dyn Any>) -> Result<(), Error> {
+    pub(crate) fn bind_output(&mut self, output: usize, memory: Option<Arc<dyn OutputMemory>>) -> Result<(), Error> {
+        if memory.is_none() && matches!(self.bound.outputs.get(&output), Some(None)) {
+            self.bound.outputs.remove(&output);
+            return Ok(());
+        }
         let Whole { graph, run_queue, partition } = self.whole()?;
         let id = graph.outputs[output];
         let Some(index) = run_queue.partition_output(output) else {
@@ -52,15 +96,42 @@ impl Executor {
             }
             _ => {}
         }
-        let bound = partition.kernel.bind_output(index, graph.fact(id), memory);
+        let bound = partition.kernel.bind_output(index, graph.fact(id), memory.as_deref().map(|memory| memory as _));
         bound.map_err(|error| partition.failed(&named(error, "output", output, graph, id)))?;
-        run_queue.set_bound_output(index, memory.map(|_| output));
+        run_queue.set_bound_output(index, memory.as_ref().map(|_| output));
+        match memory {
+            Some(memory) => drop(self.bound.outputs.insert(output, Some(memory))),
+            None => drop(self.bound.outputs.remove(&output)),
+        }
+        Ok(())
+    }
+
+    /// Binds the inputs and outputs that are bound in `other`, an executor of the same subgraph, if their
+    /// shapes are equal. The others have to be bound again before the next run.
+    pub(crate) fn keep_bindings_of(&mut self, other: &Self) -> Result<(), Error> {
+        let (before, now) = (other.prepared.clone(), self.prepared.clone());
+        let shape = |graph: &Graph, id: TensorId| graph.fact(id).shape.clone();
+        let stays = |one, another| shape(&before.graph, one).is_some_and(|one| Some(one) == shape(&now.graph, another));
+        // Outputs come first: an input may be bound only because an output that has its elements is.
+        for (output, memory) in &other.bound.outputs {
+            match memory.clone().filter(|_| stays(before.graph.outputs[*output], now.graph.outputs[*output])) {
+                Some(memory) => self.bind_output(*output, Some(memory))?,
+                None => drop(self.bound.outputs.insert(*output, None)),
+            }
+        }
+        for (input, memory) in &other.bound.inputs {
+            match memory.clone().filter(|_| stays(before.graph.inputs[*input], now.graph.inputs[*input])) {
+                Some(memory) => self.bind_input(*input, Some(memory))?,
+                None => drop(self.bound.inputs.insert(*input, None)),
+            }
+        }
         Ok(())
     }
 
     /// Adds the commands of a run to `commands`, whose type the delegate knows. Outputs have no value for the host
     /// afterwards.
     pub(crate) fn encode(&mut self, commands: &mut dyn Any) -> Result<(), Error> {
+        self.bound.check(&self.prepared.graph)?;
         let Whole { graph, run_queue, partition } = self.whole()?;
         let unbound = (0..graph.inputs.len())
             .find(|input| run_queue.partition_input(*input).is_some() && !run_queue.is_input_bound(*input));
@@ -114,9 +185,12 @@ impl Executor {
         match (left.is_empty(), &self.steps[..]) {
             (false, _) => Error::list(ErrorKind::NotDelegated, &heading, left),
             (true, [Step::Partition(partition)]) => {
-                let why = match variables(&self.prepared.graph).next() {
-                    Some(_) => "this one has variables, which are in host memory".to_owned(),
-                    None => format!("the delegate {} binds no memory", partition.delegate),
+                let graph = &self.prepared.graph;
+                let passed_on = graph.outputs.iter().position(|id| graph.inputs.contains(id));
+                let why = match (variables(graph).next(), passed_on) {
+                    (Some(_), _) => "this one has variables, which are in host memory".to_owned(),
+                    (None, Some(output)) => format!("output {output} of this one is an input, which no run writes"),
+                    (None, None) => format!("the delegate {} binds no memory", partition.delegate),
                 };
                 Error::new(ErrorKind::Unsupported, format!("{RULE}; {why}"))
             }

@@ -16,7 +16,7 @@ const IN_PLACE: [wgpu::BufferUsages; 2] =
     [wgpu::BufferUsages::STORAGE, wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC)];
 
 /// Builds a model of `y = relu(x + w)` and `z = y * w`, both outputs, of `count` elements.
-fn two_outputs(count: usize) -> attache::Model {
+pub(super) fn two_outputs(count: usize) -> attache::Model {
     let mut net = Net::new();
     let [x, w] = ["x", "w"].map(|name| net.tensor(name, &[count]));
     let sum = net.add(x, w, &[count]);
@@ -25,11 +25,11 @@ fn two_outputs(count: usize) -> attache::Model {
     net.finish(&[x, w], &[y, z])
 }
 
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
+pub(super) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|index| ((index * 7 + seed * 5) % 23) as f32 / 8.0 - 1.25).collect()
 }
 
-fn expected(x: &[f32], w: &[f32]) -> [Vec<f32>; 2] {
+pub(super) fn expected(x: &[f32], w: &[f32]) -> [Vec<f32>; 2] {
     let y: Vec<f32> = x.iter().zip(w).map(|(x, w)| (x + w).max(0.0)).collect();
     let z = y.iter().zip(w).map(|(y, w)| y * w).collect();
     [y, z]
@@ -104,7 +104,7 @@ fn inputs_keep_their_value_while_they_are_bound() {
     interpreter.write("x", &x).unwrap();
     interpreter.write("w", &w).unwrap();
     let other = own.floats(&numbers(4, 4));
-    // An offset that is no multiple of the device's alignment is copied, over the input's own memory.
+    // An offset that is no multiple of the device's alignment is copied.
     let shifted = own.buffer_at(4, &own.read(&other, 0, 16), ALL);
     for binding in [BufferBinding::new(&other), BufferBinding::new(&shifted).offset(4)] {
         interpreter.bind_input("x", binding).unwrap();

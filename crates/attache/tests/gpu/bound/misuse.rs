@@ -8,7 +8,7 @@ use crate::common::{Net, on_cpu};
 use crate::validation;
 
 /// Builds a model of `y = relu(x + x)` of `count` elements.
-fn model(count: usize) -> Model {
+pub(super) fn model(count: usize) -> Model {
     let mut net = Net::new();
     let x = net.tensor("x", &[count]);
     let sum = net.add(x, x, &[count]);
@@ -16,14 +16,14 @@ fn model(count: usize) -> Model {
     net.finish(&[x], &[y])
 }
 
-fn refused(result: Result<(), Error>, kind: ErrorKind, texts: &[&str]) {
+pub(super) fn refused(result: Result<(), Error>, kind: ErrorKind, texts: &[&str]) {
     let error = result.unwrap_err();
     let text = error.to_string();
     assert!(error.kind() == kind && texts.iter().all(|part| text.contains(part)), "{error:?} where {texts:?} belong");
 }
 
 /// Runs the interpreter with other bindings, to show that it still works.
-fn works(own: &Own, interpreter: &mut Interpreter) {
+pub(super) fn works(own: &Own, interpreter: &mut Interpreter) {
     let (input, output) = (own.floats(&[1.5, -2.0, 0.25, 4.0]), own.floats(&[0.0; 4]));
     interpreter.bind_input(0, BufferBinding::new(&input)).unwrap();
     interpreter.bind_output(0, BufferBinding::new(&output)).unwrap();
@@ -131,8 +131,9 @@ fn what_is_bound_is_not_written_or_read_by_the_host() {
     interpreter.unbind_input(0).unwrap();
     let mut encoder = own.encoder();
     refused(interpreter.encode(&mut encoder), ErrorKind::Usage, &["input 0 (\"x\") is not bound", "invoke"]);
-    // Resizing removes bindings.
+    // The output has another shape now, and so another buffer.
     interpreter.resize_input(0, &[2]).unwrap();
+    interpreter.unbind_output(0).unwrap();
     interpreter.write(0, &[1.0f32, -1.0]).unwrap();
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.read::<f32>(0).unwrap(), [2.0, 0.0]);

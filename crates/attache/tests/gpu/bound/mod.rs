@@ -2,15 +2,19 @@
 //! the validation layer.
 
 mod buffers;
+mod conversions;
+mod foreign;
 mod misuse;
 mod pictures;
+mod states;
 mod textures;
 mod unfit_textures;
 
 use std::sync::Arc;
 
-use attache::gpu::{Precision, validated_adapter, wgpu};
+use attache::gpu::{Precision, wgpu};
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, Model};
+use attache_gpu::validated_adapter;
 
 use crate::validation;
 

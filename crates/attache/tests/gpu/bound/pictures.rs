@@ -40,7 +40,8 @@ impl Picture {
         let neighbours = |target: usize, count: usize, start: f32, length: f32, extent: usize| {
             let inner = (target as f32 + 0.5) * (length / count as f32) - 0.5;
             let last = (extent - 1) as f32;
-            let source = (start + inner.clamp(0.0, (length - 1.0).max(0.0))).clamp(0.0, last);
+            let centre = 0.5 * (length - 1.0);
+            let source = (start + inner.clamp(centre.min(0.0), centre.max(length - 1.0))).clamp(0.0, last);
             let low = source as usize;
             (low, (low + 1).min(extent - 1), source - low as f32)
         };
@@ -63,7 +64,7 @@ impl Picture {
     pub(super) fn channels(&self, channels: usize, is_bgr: bool) -> Vec<f32> {
         let values = |[red, green, blue, alpha]: &[f32; 4]| match (channels, is_bgr) {
             (1, _) => vec![0.299 * red + 0.587 * green + 0.114 * blue],
-            (_, false) => [*red, *green, *blue, *alpha][..channels].to_vec(),
+            (2, _) | (_, false) => [*red, *green, *blue, *alpha][..channels].to_vec(),
             (_, true) => [*blue, *green, *red, *alpha][..channels].to_vec(),
         };
         self.pixels.iter().flat_map(values).collect()

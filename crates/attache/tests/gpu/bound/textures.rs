@@ -95,6 +95,10 @@ fn inputs_read_rectangles_of_textures_of_any_format() {
         [3.0, 5.0, 17.0, 11.0],
         [0.5, 2.25, 10.5, 3.75],
         [30.1, 0.0, 6.9, 23.0],
+        // Partly or wholly outside, and less than a pixel.
+        [-3.0, -2.5, 12.0, 40.0],
+        [50.0, -9.0, 2.0, 2.0],
+        [35.5, 21.25, 0.5, 0.25],
     ];
     for (index, crop) in crops.into_iter().enumerate() {
         for (number, format) in FORMATS.into_iter().enumerate() {
@@ -363,7 +367,7 @@ fn a_texture_becomes_itself() {
         picture.pixels.as_flattened_mut().iter_mut().for_each(|value| *value = 255.0 - *value);
         assert!(own.picture(&texture).distance(&picture) < 0.1);
         runner.invoke().unwrap();
-        runner.invoke().unwrap();
+        picture.pixels.as_flattened_mut().iter_mut().for_each(|value| *value = 255.0 - *value);
         assert!(own.picture(&texture).distance(&picture) < 0.1);
         interpreter.profile().unwrap();
     }

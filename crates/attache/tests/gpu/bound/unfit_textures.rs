@@ -48,10 +48,8 @@ fn sources_that_cannot_be_are_refused() {
     let mut bound = Bound::new(Own::open());
     let source = bound.source.clone();
     let new = || TextureSource::new(&source);
-    let whole = "of 5 × 4";
-    for crop in [[0.0, 0.0, 6.0, 4.0], [-1.0, 0.0, 2.0, 2.0], [4.0, 3.5, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [f32::NAN; 4]]
-    {
-        bound.refused(|interpreter| interpreter.bind_input(0, new().crop(crop)), &["rectangle", whole]);
+    for crop in [[0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 2.0, -1.0], [f32::NAN; 4], [0.0, f32::INFINITY, 1.0, 1.0]] {
+        bound.refused(|interpreter| interpreter.bind_input(0, new().crop(crop)), &["rectangle", "empty or not finite"]);
     }
     for (mean, std) in [(&[0.0][..], &[0.0][..]), (&[], &[1.0]), (&[1.0, 2.0], &[1.0]), (&[f32::INFINITY], &[1.0])] {
         bound.refused(|interpreter| interpreter.bind_input(0, new().normalize(mean, std)), &["means and deviations"]);
@@ -64,18 +62,6 @@ fn sources_that_cannot_be_are_refused() {
     bound.refused(|interpreter| interpreter.bind_input(0, TextureSource::new(&hidden)), &["TEXTURE_BINDING"]);
     let single = bound.own.texture([5, 4], TextureFormat::R8Unorm, TextureUsages::TEXTURE_BINDING);
     bound.refused(|interpreter| interpreter.bind_input(0, TextureSource::new(&single)), &["R8Unorm", "Rgba16Float"]);
-    let layers = Extent3d { width: 5, height: 4, depth_or_array_layers: 2 };
-    let layers = bound.own.device.create_texture(&TextureDescriptor {
-        label: None,
-        size: layers,
-        mip_level_count: 1,
-        sample_count: 1,
-        dimension: TextureDimension::D2,
-        format: RGBA,
-        usage: TextureUsages::TEXTURE_BINDING,
-        view_formats: &[],
-    });
-    bound.refused(|interpreter| interpreter.bind_input(0, TextureSource::new(&layers)), &["one layer"]);
     validation::assert_silent();
 }
 
@@ -133,5 +119,62 @@ fn textures_of_other_devices_are_refused() {
     destroyed.destroy();
     let error = bound.interpreter.bind_input(0, TextureSource::new(&destroyed)).unwrap_err();
     assert!(error.to_string().contains("destroyed"), "{error}");
+    validation::assert_silent();
+}
+
+/// Textures of several layers, samples or depths, and of depth.
+#[test]
+fn textures_that_are_no_single_picture_are_refused() {
+    let _alone = validation::alone();
+    let mut bound = Bound::new(Own::open());
+    let usage = TextureUsages::TEXTURE_BINDING | TextureUsages::RENDER_ATTACHMENT;
+    let flat = TextureDescriptor {
+        label: None,
+        size: Extent3d { width: 5, height: 4, depth_or_array_layers: 1 },
+        mip_level_count: 1,
+        sample_count: 1,
+        dimension: TextureDimension::D2,
+        format: RGBA,
+        usage,
+        view_formats: &[],
+    };
+    let several = Extent3d { depth_or_array_layers: 2, ..flat.size };
+    let solid = TextureUsages::TEXTURE_BINDING;
+    let kinds = [
+        (TextureDescriptor { size: several, ..flat.clone() }, "one layer"),
+        (TextureDescriptor { sample_count: 4, ..flat.clone() }, "one sample"),
+        (
+            TextureDescriptor { size: several, dimension: TextureDimension::D3, usage: solid, ..flat.clone() },
+            "two dimensions",
+        ),
+        (TextureDescriptor { format: TextureFormat::Depth32Float, ..flat }, "Depth32Float"),
+    ];
+    for (descriptor, text) in kinds {
+        let texture = bound.own.device.create_texture(&descriptor);
+        bound.refused(|interpreter| interpreter.bind_input(0, TextureSource::new(&texture)), &[text]);
+        if descriptor.usage.contains(TextureUsages::RENDER_ATTACHMENT) {
+            bound.refused(|interpreter| interpreter.bind_output(0, TextureTarget::new(&texture)), &[text]);
+        }
+    }
+    validation::assert_silent();
+}
+
+/// Scores of one class, and shapes that may be scores of a row or a map of classes.
+#[test]
+fn outputs_that_are_no_classes_are_refused() {
+    let _alone = validation::alone();
+    let own = Own::open();
+    let target = own.texture([5, 4], RGBA, TextureUsages::STORAGE_BINDING);
+    let quantization = Some((0.5, 0));
+    for shape in [&[1, 4, 5, 1][..], &[1, 4, 5], &[4, 5, 1], &[20]] {
+        for (data_type, quantization) in [(DataType::Float32, None), (DataType::Int8, quantization)] {
+            let mut interpreter = own.interpreter(&same(shape, data_type, quantization));
+            let target = TextureTarget::new(&target).classes(&[[0; 4], [255; 4]]);
+            let error = interpreter.bind_output(0, target).unwrap_err();
+            let text = error.to_string();
+            let says = ["neither scores nor a map of classes", "two classes or more", "without quantization"];
+            assert!(error.kind() == ErrorKind::Usage && says.iter().all(|part| text.contains(part)), "{text}");
+        }
+    }
     validation::assert_silent();
 }
