@@ -13,6 +13,7 @@ mod delegate;
 mod enums;
 mod layout;
 pub mod params;
+pub mod report;
 mod tensor;
 
 pub use array::{TfLiteFloatArray, TfLiteIntArray};
