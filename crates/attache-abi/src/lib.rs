@@ -12,6 +12,7 @@ mod context;
 mod delegate;
 mod enums;
 mod layout;
+mod options;
 pub mod params;
 pub mod report;
 mod tensor;
@@ -28,6 +29,7 @@ pub use enums::{
     TfLiteAllocationType, TfLiteBuiltinOperator, TfLiteDelegateFlags, TfLiteDimensionType, TfLiteExternalContextType,
     TfLiteQuantizationType, TfLiteStatus, TfLiteType,
 };
+pub use options::{BuiltinData, options_of, params_of};
 pub use tensor::{
     TfLiteAffineQuantization, TfLiteBlockwiseQuantization, TfLiteDimensionMetadata, TfLiteMultiAxisQuantization,
     TfLiteQuantization, TfLiteQuantizationParams, TfLiteSparsity, TfLiteTensor,
