@@ -1,19 +1,18 @@
+#![allow(unsafe_code)]
 //! Which delegate of Attaché a `TfLiteDelegate` of C code is.
 
 use std::sync::Arc;
 
 use attache::Delegate;
 use attache_abi::TfLiteDelegate;
+use attache_external::ExternalDelegate;
 
 use crate::cpu_delegate::is_cpu;
-use crate::fault::{Fault, Reporter};
+use crate::fault::Fault;
 use crate::guard::exports;
 
 /// Returns the delegate at a pointer of C code; `None` if it stands for the CPU.
-pub(crate) fn delegate_at(
-    delegate: *mut TfLiteDelegate,
-    _reporter: Reporter,
-) -> Result<Option<Arc<dyn Delegate>>, Fault> {
+pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Option<Arc<dyn Delegate>>, Fault> {
     if delegate.is_null() {
         return Err(Fault::new("null where a delegate is expected; the CPU is used instead"));
     }
@@ -24,7 +23,9 @@ pub(crate) fn delegate_at(
     if let Some(gpu) = crate::gpu_delegate::delegate_at(delegate) {
         return Ok(Some(gpu));
     }
-    Err(Fault::new("this build runs no delegates of other libraries"))
+    // SAFETY: the program passes a valid delegate, which stays valid as long as interpreters that use it.
+    let foreign = unsafe { ExternalDelegate::from_raw(delegate, "delegate") };
+    foreign.map(|foreign| Some(Arc::new(foreign) as Arc<dyn Delegate>)).map_err(|error| Fault::new(error.to_string()))
 }
 
 exports! {

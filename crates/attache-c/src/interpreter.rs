@@ -166,7 +166,7 @@ fn add_delegate(interpreter: *const TfLiteInterpreter, delegate: *mut TfLiteDele
     if delegate.is_null() {
         return Err(Fault::new("null where a delegate is expected"));
     }
-    let delegate = delegate_at(delegate, interpreter.reporter)?;
+    let delegate = delegate_at(delegate)?;
     interpreter.with(|state| {
         let mut configuration = state.configuration.clone();
         configuration.delegates.extend(delegate);

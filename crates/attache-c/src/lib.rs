@@ -22,6 +22,7 @@ mod guard;
 mod interpreter;
 mod live;
 mod model;
+mod operators;
 mod options;
 mod own;
 mod signature;

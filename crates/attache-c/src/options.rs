@@ -13,6 +13,7 @@ use crate::delegates::delegate_at;
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
+use crate::operators::Resolver;
 
 /// Options of interpreters.
 #[derive(Clone, Default)]
@@ -28,6 +29,8 @@ pub(crate) struct Configuration {
     pub(crate) threads: Option<usize>,
     pub(crate) delegates: Vec<Arc<dyn Delegate>>,
     pub(crate) operators: OpResolver,
+    /// Functions that find operators; what they find takes precedence over `operators`.
+    pub(crate) resolver: Option<Resolver>,
     pub(crate) falls_back: bool,
     pub(crate) is_cancellable: bool,
     pub(crate) requires_delegation: bool,
@@ -43,9 +46,13 @@ impl Object for TfLiteInterpreterOptions {
 
 impl Configuration {
     /// Returns a builder for the first subgraph of a model.
-    pub(crate) fn builder(&self, model: &Model) -> InterpreterBuilder {
+    pub(crate) fn builder(&self, model: &Model) -> Result<InterpreterBuilder, Fault> {
+        let mut operators = self.operators.clone();
+        if let Some(resolver) = &self.resolver {
+            resolver.resolve(model, &mut operators)?;
+        }
         let mut builder = attache::Interpreter::builder(model)
-            .operators(&self.operators)
+            .operators(&operators)
             .cpu_fallback(self.falls_back)
             .require_delegation(self.requires_delegation)
             .profile(self.profiles);
@@ -58,7 +65,7 @@ impl Configuration {
                 builder = builder.model_token(token);
             }
         }
-        self.delegates.iter().fold(builder, |builder, delegate| builder.delegate(delegate.clone()))
+        Ok(self.delegates.iter().fold(builder, |builder, delegate| builder.delegate(delegate.clone())))
     }
 }
 
@@ -104,7 +111,7 @@ exports! {
     /// Adds a delegate, which is asked after those that were added before.
     fn TfLiteInterpreterOptionsAddDelegate(options: *mut TfLiteInterpreterOptions, delegate: *mut TfLiteDelegate) {
         change(options, |options| {
-            let delegate = delegate_at(delegate, options.reporter)?;
+            let delegate = delegate_at(delegate)?;
             options.configuration.delegates.extend(delegate);
             Ok(())
         });

@@ -40,7 +40,7 @@ fn compile(
 ) -> Result<*mut AttacheCompiledModel, Fault> {
     let options = copy_of(options)?;
     let (reporter, configuration) = (options.reporter, options.configuration);
-    let compiled = configuration.builder(&live::get(model)?.0).compile()?;
+    let compiled = configuration.builder(&live::get(model)?.0)?.compile()?;
     Ok(live::give(Box::new(AttacheCompiledModel { compiled, reporter, configuration })))
 }
 

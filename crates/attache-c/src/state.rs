@@ -47,7 +47,7 @@ pub(crate) struct Subgraph {
 
 impl State {
     pub(crate) fn new(model: &Model, configuration: Configuration, address: usize) -> Result<Self, Fault> {
-        let built = configuration.builder(model).build();
+        let built = configuration.builder(model)?.build();
         let interpreter = match built {
             Ok(interpreter) => Some(interpreter),
             Err(error) if error.kind() != ErrorKind::Unsupported && has_open_shapes(&model.subgraphs()[MAIN]) => None,
@@ -120,7 +120,7 @@ impl State {
             return Ok(());
         }
         if subgraph == MAIN && self.interpreter.is_none() {
-            let mut builder = self.configuration.builder(&self.model);
+            let mut builder = self.configuration.builder(&self.model)?;
             for (position, shape) in &self.subgraph(MAIN)?.shapes {
                 builder = builder.input_shape(*position, shape);
             }
@@ -234,7 +234,7 @@ impl State {
 
     /// Builds the interpreter again with a changed configuration. Inputs keep their values; on failure everything stays.
     pub(crate) fn rebuild(&mut self, configuration: Configuration) -> Result<(), Fault> {
-        let mut builder = configuration.builder(&self.model);
+        let mut builder = configuration.builder(&self.model)?;
         let main = self.subgraph(MAIN)?;
         let shapes = if main.is_allocated { main.shapes.clone() } else { BTreeMap::new() };
         for (position, shape) in &shapes {
