@@ -172,6 +172,8 @@ fn add_delegate(interpreter: *const TfLiteInterpreter, delegate: *mut TfLiteDele
         configuration.delegates.extend(delegate);
         state.rebuild(configuration)?;
         interpreter.watch(state);
+        // As in TensorFlow Lite, tensors are allocated then. Where extents are open, the program sets them first.
+        let _ = state.allocate(MAIN);
         Ok(())
     })
 }

@@ -235,9 +235,7 @@ impl State {
     /// Builds the interpreter again with a changed configuration. Inputs keep their values; on failure everything stays.
     pub(crate) fn rebuild(&mut self, configuration: Configuration) -> Result<(), Fault> {
         let mut builder = configuration.builder(&self.model)?;
-        let main = self.subgraph(MAIN)?;
-        let shapes = if main.is_allocated { main.shapes.clone() } else { BTreeMap::new() };
-        for (position, shape) in &shapes {
+        for (position, shape) in &self.subgraph(MAIN)?.shapes {
             builder = builder.input_shape(*position, shape);
         }
         let mut built = Some(builder.build()?);

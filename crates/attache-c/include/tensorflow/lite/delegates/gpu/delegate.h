@@ -19,6 +19,11 @@ TFL_CAPI_EXPORT void TfLiteGpuDelegateV2Delete(TfLiteDelegate* delegate);
 
 #ifdef __cplusplus
 }
+
+/* The same for options by value, as the guide writes it. */
+inline TfLiteDelegate* TfLiteGpuDelegateV2Create(const TfLiteGpuDelegateOptionsV2& options) {
+  return TfLiteGpuDelegateV2Create(&options);
+}
 #endif
 
 #endif
