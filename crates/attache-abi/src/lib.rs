@@ -11,6 +11,8 @@ mod array;
 mod context;
 mod delegate;
 mod enums;
+#[cfg(feature = "gpu")]
+mod gpu_options;
 mod layout;
 mod options;
 pub mod params;
