@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! `TfLiteInterpreterOptions`. An interpreter copies what it needs, so options may be deleted at once.
 
 use std::ffi::c_void;
