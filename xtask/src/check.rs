@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::{cargo, generate, root, setup, structure};
+use crate::{cargo, generate, install, root, setup, structure};
 
 /// One check of the gate.
 struct Step {
@@ -31,6 +31,7 @@ static STEPS: &[Step] = &[
     Step { name: "packages", is_deep: true, run: package },
     Step { name: "documentation", is_deep: false, run: document },
     Step { name: "tests", is_deep: false, run: test },
+    Step { name: "installed library for C", is_deep: false, run: install::check },
     Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
     Step { name: "deep tests", is_deep: true, run: test_deep },
     Step { name: "tests with a poisoned CPU", is_deep: true, run: test_poisoned },

@@ -4,6 +4,7 @@
 
 mod check;
 mod generate;
+mod install;
 mod setup;
 mod source;
 mod speed_chart;
@@ -33,6 +34,11 @@ static TASKS: &[Task] = &[
         name: "generate",
         about: "regenerate what is checked in: schema code, operator manual, chart of speed",
         run: |arguments| plain(arguments, generate::run),
+    },
+    Task {
+        name: "install",
+        about: "build the library for C and C++, and install it with its headers: --prefix FOLDER",
+        run: install::run,
     },
     Task {
         name: "setup",

@@ -9,9 +9,19 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo;
 
 /// Debian packages that the tests need. `libgl1-mesa-dri` contains the software driver for EGL, which the other
-/// packages only recommend.
-const PACKAGES: [&str; 6] =
-    ["libegl1", "libgl1-mesa-dri", "libgles2", "libvulkan1", "mesa-vulkan-drivers", "vulkan-validationlayers"];
+/// packages only recommend. The tests of the library for C need two compilers, CMake and pkg-config.
+const PACKAGES: [&str; 10] = [
+    "clang",
+    "cmake",
+    "g++",
+    "libegl1",
+    "libgl1-mesa-dri",
+    "libgles2",
+    "libvulkan1",
+    "mesa-vulkan-drivers",
+    "pkg-config",
+    "vulkan-validationlayers",
+];
 
 /// Components of the Rust toolchain that the gate needs, each with the cargo command that it provides.
 const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];

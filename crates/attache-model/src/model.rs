@@ -282,7 +282,12 @@ impl Model {
     /// Checks the bytes of a model file. The owner of `bytes` must return the same bytes at every call (see
     /// `root`); all callers above pass plain memory.
     fn open(bytes: Bytes) -> Result<Self, ModelError> {
-        let contents = read::read(&bytes)?;
+        Self::with_data(bytes, &[])
+    }
+
+    /// Checks the bytes of a model file of which the data of some buffers, given by their index, is elsewhere.
+    pub(crate) fn with_data(bytes: Bytes, data: &[Option<Bytes>]) -> Result<Self, ModelError> {
+        let contents = read::read(&bytes, data)?;
         Ok(Self(Arc::new(Inner { bytes, contents })))
     }
 

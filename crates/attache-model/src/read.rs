@@ -26,11 +26,12 @@ const MOST_TABLES: usize = 1_000_000;
 
 type Tables<'a, T> = Vector<'a, ForwardsUOffset<T>>;
 
-/// Verifies the bytes of a model file and returns the descriptors of its contents.
+/// Verifies the bytes of a model file and returns the descriptors of its contents. `data` has the data of buffers, by
+/// index, that is not in these bytes.
 ///
 /// The reader follows each reference once. The verifier's bound on the apparent size (about twice the file
 /// size) therefore also bounds what the reader copies from parts that many tables share.
-pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
+pub(crate) fn read(bytes: &Bytes, data: &[Option<Bytes>]) -> Result<Contents, ModelError> {
     check_identifier(bytes)?;
     let options = VerifierOptions {
         max_tables: MOST_TABLES,
@@ -43,7 +44,7 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Contents, ModelError> {
         let text = format!("schema version {}: only {SCHEMA_VERSION} is known; convert the model anew", root.version());
         return Err(ModelError::new(Unsupported, text));
     }
-    let mut reader = Reader { bytes, root, codes: Vec::new(), problems: Problems::default() };
+    let mut reader = Reader { bytes, data, root, codes: Vec::new(), problems: Problems::default() };
     let contents = reader.contents();
     reader.problems.or(contents)
 }
@@ -101,6 +102,7 @@ struct At {
 
 struct Reader<'a> {
     bytes: &'a Bytes,
+    data: &'a [Option<Bytes>],
     root: schema::Model<'a>,
     codes: Vec<Arc<OperatorCode>>,
     problems: Problems,
@@ -271,13 +273,16 @@ impl<'a> Reader<'a> {
         Metadata { name: name.to_owned(), bytes: bytes.unwrap_or_else(|| Bytes::from_vec(Vec::new())) }
     }
 
-    /// Returns the bytes of buffer `index`: those in its table (even an empty list), or else those stored
-    /// outside the flatbuffer, or else `None`. `of` names the buffer's user in error messages.
+    /// Returns the bytes of buffer `index`: those given apart from the file, or else those in its table (even an
+    /// empty list), or else those stored outside the flatbuffer, or else `None`. `of` names the buffer's user in error messages.
     fn buffer(&mut self, at: At, index: u32, of: impl Fn() -> String) -> Option<Bytes> {
         let buffers = self.root.buffers()?;
         if index as usize >= buffers.len() {
             self.invalid(at, || format!("{} is buffer {index} of {}, which doesn't exist", of(), buffers.len()));
             return None;
+        }
+        if let Some(Some(data)) = self.data.get(index as usize) {
+            return Some(data.clone());
         }
         let buffer = buffers.get(index as usize);
         match buffer.data() {

@@ -14,7 +14,7 @@ use flatbuffers::FlatBufferBuilder;
 pub use operator::OperatorBuilder;
 pub use tensor::TensorBuilder;
 
-use crate::schema;
+use crate::{Model, ModelError, schema};
 use aligned::{ALIGNMENT, push_aligned};
 
 /// Maximum total size, in bytes, of buffers that are written inside the flatbuffer, whose offsets have 31
@@ -171,14 +171,28 @@ impl ModelBuilder {
     #[must_use]
     pub fn finish(&self) -> Vec<u8> {
         let data: usize = self.buffers.iter().flatten().map(|data| data.len()).sum();
-        if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(None) }
+        if self.outside || data > MOST_INSIDE { self.finish_outside() } else { self.pack(Placement::Inside) }
+    }
+
+    /// Returns the model without writing a file. Its constants are the data that the builder was given, which is not
+    /// copied; [`Model::bytes`] contains everything else.
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::from_bytes`].
+    ///
+    /// # Panics
+    ///
+    /// As [`finish`](Self::finish).
+    pub fn model(&self) -> Result<Model, ModelError> {
+        Model::with_data(Bytes::from_vec(self.pack(Placement::Apart)), &self.buffers)
     }
 
     /// Returns the bytes of a file with all data after the flatbuffer. Offsets are fields of fixed width, so
     /// the length of a first draft determines where the flatbuffer ends.
     fn finish_outside(&self) -> Vec<u8> {
-        let length = self.pack(Some(ALIGNMENT)).len();
-        let mut file = self.pack(Some(length.next_multiple_of(ALIGNMENT)));
+        let length = self.pack(Placement::After(ALIGNMENT)).len();
+        let mut file = self.pack(Placement::After(length.next_multiple_of(ALIGNMENT)));
         debug_assert_eq!(file.len(), length, "offsets have a fixed width");
         let options = self.subgraphs.iter().flat_map(|subgraph| subgraph.operators.iter().flatten());
         let options = options.filter_map(|operator| operator.custom_options.as_deref());
@@ -189,17 +203,16 @@ impl ModelBuilder {
         file
     }
 
-    /// Returns the bytes of the flatbuffer, with all data inside, or (if `outside` is given) with references
-    /// to data at file offsets from `outside` on.
-    fn pack(&self, outside: Option<usize>) -> Vec<u8> {
-        let inside: usize = match outside {
-            None => self.buffers.iter().flatten().map(|data| data.len() + 64).sum(),
-            Some(_) => 0,
+    /// Returns the bytes of the flatbuffer.
+    fn pack(&self, placement: Placement) -> Vec<u8> {
+        let data = self.buffers.iter().map(|data| data.as_ref().filter(|_| placement != Placement::Apart));
+        let (inside, mut offsets) = match placement {
+            Placement::Inside => (data.clone().flatten().map(|data| data.len() + 64).sum(), None),
+            Placement::After(start) => (0, Some(OutsideOffsets(start))),
+            Placement::Apart => (0, None),
         };
         let mut builder = FlatBufferBuilder::with_capacity(inside + (64 << 10));
-        let mut offsets = outside.map(OutsideOffsets);
-        let buffers: Vec<_> =
-            self.buffers.iter().map(|data| pack_buffer(&mut builder, data.as_ref(), offsets.as_mut())).collect();
+        let buffers: Vec<_> = data.map(|data| pack_buffer(&mut builder, data, offsets.as_mut())).collect();
         let subgraphs: Vec<_> = match &mut offsets {
             None => self.subgraphs.iter().map(|subgraph| subgraph.pack(&mut builder)).collect(),
             Some(offsets) => {
@@ -226,6 +239,17 @@ impl ModelBuilder {
         bytes.drain(..start);
         bytes
     }
+}
+
+/// Where the data of buffers and custom options is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Placement {
+    /// In the flatbuffer.
+    Inside,
+    /// At file offsets from this one on, to which the flatbuffer refers.
+    After(usize),
+    /// Nowhere, as far as buffers are concerned. Custom options are in the flatbuffer.
+    Apart,
 }
 
 /// Assigns file offsets in bytes to data outside the flatbuffer, in the order in which the data is written

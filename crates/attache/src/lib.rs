@@ -69,9 +69,9 @@ pub use attache_ops::{Declaration, OpResolver};
 pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use cost::Cost;
 pub use delegate::{
-    Claim, Commands, Completion, Delegate, DelegateBindings, DelegateCache, DelegateError, DelegateErrorKind,
-    DelegateKernel, DelegateQueue, InputMemory, KernelReport, NodeContext, OutputMemory, Partition, Partitioning,
-    PreparedPartition,
+    Claim, Clustering, Commands, Completion, Delegate, DelegateBindings, DelegateCache, DelegateError,
+    DelegateErrorKind, DelegateKernel, DelegateQueue, GraphClaims, GraphContext, InputMemory, KernelReport, NodeContext,
+    OutputMemory, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]

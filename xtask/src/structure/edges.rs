@@ -9,12 +9,16 @@ use crate::check::packages;
 /// crates except the command's may also depend on `attache-base`, which has the shared types.
 static ALLOWED: &[(&str, &[&str])] = &[
     ("attache", &["gpu", "gpu-ir", "graph", "kernels", "model", "ops", "passes"]),
+    ("attache-abi", &["attache"]),
     ("attache-base", &[]),
+    ("attache-c", &["attache", "abi", "external"]),
     // Its tests make models with the library.
-    ("attache-cli", &["command", "attache"]),
-    ("attache-command", &["attache"]),
+    ("attache-cli", &["command", "attache", "external"]),
+    ("attache-command", &["attache", "external"]),
+    ("attache-delegate", &["attache", "abi"]),
     ("attache-example-delegate", &["attache"]),
     ("attache-examples", &["attache", "example-delegate"]),
+    ("attache-external", &["attache", "abi"]),
     ("attache-gpu", &["gpu-ir"]),
     ("attache-gpu-ir", &[]),
     ("attache-graph", &["gpu-ir"]),

@@ -39,7 +39,9 @@ fn public_types(bare: &str) -> impl Iterator<Item = &str> {
         let mut words = bare[place + "pub".len()..].split_whitespace().filter(|word| *word != "unsafe");
         KEYWORDS.contains(&words.next()?).then_some(())?;
         let name = words.next()?;
-        name.split(|character: char| !character.is_alphanumeric() && character != '_').next()
+        let name = name.split(|character: char| !character.is_alphanumeric() && character != '_').next()?;
+        // A macro's variable has no name here.
+        (!name.is_empty()).then_some(name)
     })
 }
 

@@ -103,7 +103,10 @@ fn unexplained(path: &str, text: &str) -> Vec<usize> {
     let bare = bare(text);
     let blocks = words(&bare, "unsafe").filter(|place| {
         let after = bare[place + "unsafe".len()..].trim_start();
-        ["{", "impl", "extern"].iter().any(|start| after.starts_with(start))
+        // What follows `extern "C"` is a block of foreign functions, or a function (also as a type), which needs none.
+        let foreign = after.strip_prefix("extern").and_then(|after| after.split_once('{'));
+        let foreign = foreign.is_some_and(|(interface, _)| words(interface, "fn").next().is_none());
+        foreign || ["{", "impl"].iter().any(|start| after.starts_with(start))
     });
     let (lines, bare_lines): (Vec<&str>, Vec<&str>) = (text.lines().collect(), bare.lines().collect());
     let mut found: Vec<usize> = blocks.map(|place| line_of(&bare, place)).collect();

@@ -148,10 +148,12 @@ pub(crate) struct DeviceArguments {
     /// Kernel variant that the GPU uses wherever it applies; `check` takes `all` for each in turn
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
-    /// Fail unless every operator runs on the GPU
+    #[command(flatten)]
+    pub(crate) external: ExternalArguments,
+    /// Fail unless every operator runs on a delegate
     #[arg(long)]
     pub(crate) require_delegation: bool,
-    /// Continue on the CPU, with a warning, if the GPU is lost or runs out of memory
+    /// Continue on the CPU, with a warning, if the GPU is lost or runs out of memory, or a delegate fails
     #[arg(long)]
     pub(crate) cpu_fallback: bool,
     /// Folder for compiled shaders and packed weights, which makes later starts fast; `auto` is the user's folder for
@@ -165,9 +167,28 @@ pub(crate) struct DeviceArguments {
     pub(crate) limits: LimitArguments,
 }
 
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ExternalArguments {
+    /// Library with a delegate for TensorFlow Lite, which is asked before the GPU. Without --delegate gpu no GPU is used
+    /// then. Its code runs in this process
+    #[arg(long, value_name = "LIB")]
+    pub(crate) external_delegate: Option<PathBuf>,
+    /// Option of the delegate in the library; several may be given
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option, requires = "external_delegate")]
+    pub(crate) external_delegate_option: Vec<(String, String)>,
+}
+
+/// Parses `KEY=VALUE`.
+fn option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("it must be KEY=VALUE".to_owned()),
+    }
+}
+
 impl DeviceArguments {
     /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
-    pub(crate) const IDS: [&str; 14] = [
+    pub(crate) const IDS: [&str; 16] = [
         "delegate",
         "backend",
         "adapter",
@@ -178,6 +199,8 @@ impl DeviceArguments {
         "quantized",
         "submission",
         "variant",
+        "external_delegate",
+        "external_delegate_option",
         "require_delegation",
         "cpu_fallback",
         "cache",

@@ -107,10 +107,10 @@ struct Found {
 }
 
 fn default_limit(device: &Device) -> f64 {
-    match (device.adapter(), device.precision) {
-        (None, _) => CPU_LIMIT,
-        (Some(_), PrecisionName::F32) => GPU_LIMIT,
-        (Some(_), PrecisionName::F32F16 | PrecisionName::F16) => GPU_LIMIT_16_BITS,
+    match (device.has_delegate(), device.precision) {
+        (false, _) => CPU_LIMIT,
+        (true, PrecisionName::F32) => GPU_LIMIT,
+        (true, PrecisionName::F32F16 | PrecisionName::F16) => GPU_LIMIT_16_BITS,
     }
 }
 
@@ -313,8 +313,9 @@ fn report(console: &Console, device: &Device, found: &Found, coverage: Option<&C
     lines.extend(failures.iter().map(|failure| line(console, failure)));
     lines.extend(coverage.iter().flat_map(|coverage| coverage.lines(console)));
     let unseen = coverage.map_or(Vec::new(), Coverage::unseen);
-    if device.adapter().is_some() {
-        lines.push(format!("{taken} of {all} operators ran on the GPU"));
+    if device.has_delegate() {
+        let place = if device.adapter().is_some() { "GPU" } else { "delegate" };
+        lines.push(format!("{taken} of {all} operators ran on the {place}"));
     }
     if *left_out > 0 {
         lines

@@ -100,10 +100,10 @@ impl Command for Diff {
 }
 
 impl Diff {
-    /// Returns the device. It is an error if there is no GPU to compare with, unless `--delegate cpu` requests
+    /// Returns the device. It is an error if there is no delegate to compare with, unless `--delegate cpu` requests
     /// that the CPU is compared with itself.
     fn checked(&self, device: Device) -> Result<Device, Failure> {
-        if device.adapter().is_none() && self.device.delegate != Some(DelegateName::Cpu) {
+        if !device.has_delegate() && self.device.delegate != Some(DelegateName::Cpu) {
             return Err(Failure::unsupported(format!("there is no hardware GPU to compare with; {SOFTWARE}")));
         }
         Ok(device)
@@ -180,7 +180,7 @@ impl Answer {
         parts.push(self.outputs.text(console, &self.tolerance));
         parts.extend(operators.map(|operators| operators.text(console, &self.tolerance)));
         parts.extend(self.bisection.as_ref().map(|bisection| bisection.text(&self.hybrid)));
-        if !passes && self.device.adapter().is_some() {
+        if !passes && self.device.has_delegate() {
             parts.extend(self.hybrid.explanation());
         }
         let status = if passes { Status::Success } else { Status::Comparison };

@@ -10,6 +10,12 @@ mod gpu;
 #[path = "no_gpu.rs"]
 mod gpu;
 
+#[cfg(feature = "external")]
+mod external;
+#[cfg(not(feature = "external"))]
+#[path = "no_external.rs"]
+mod external;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -103,6 +109,8 @@ pub(crate) struct Wish {
 /// Where models run: on a GPU with the CPU for the rest, or on the CPU alone.
 #[derive(Clone)]
 pub(crate) struct Device {
+    /// The delegate of a library, which is asked before the GPU; `None` if the command line names none.
+    external: Option<Arc<dyn Delegate>>,
     gpu: Option<Gpu>,
     pub(crate) precision: PrecisionName,
     pub(crate) quantized: QuantizedName,
@@ -135,9 +143,18 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         submission,
         variant,
         require_delegation,
+        external,
         ..
     } = arguments;
     let explicit = backend.is_some() || adapter.is_some();
+    let has_external = external.external_delegate.is_some();
+    if has_external && delegate.is_none() && !explicit {
+        if *precision != PrecisionName::F32 || arguments.of_gpus_alone().is_some() {
+            let text = "--precision and other options are for a GPU, and --external-delegate uses none";
+            return Err(Failure::usage(format!("{text} without --delegate gpu")));
+        }
+        return Ok(None);
+    }
     if *delegate == Some(DelegateName::Cpu) {
         if *precision != PrecisionName::F32 {
             let text = format!("--precision {} is for a GPU, and the CPU computes in f32", precision.word());
@@ -146,7 +163,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         if let Some(option) = arguments.of_gpus_alone() {
             return Err(Failure::usage(format!("{option} is for a GPU; leave it or --delegate cpu out")));
         }
-        return match (explicit, require_delegation) {
+        return match (explicit, *require_delegation && !has_external) {
             (true, _) => Err(Failure::usage("--backend and --adapter choose a GPU; leave out --delegate cpu")),
             (_, true) => Err(Failure::usage("--require-delegation needs a GPU; leave out --delegate cpu")),
             _ => Ok(None),
@@ -204,12 +221,14 @@ impl Device {
         let start = Instant::now();
         let wish = wish(arguments)?;
         let is_searched = wish.is_some();
+        let external = external::load(&arguments.external)?;
         let gpu = wish.map_or(Ok(None), |wish| gpu::open(&wish))?;
-        if gpu.is_none() {
+        if gpu.is_none() && external.is_none() {
             check_without_gpu(arguments)?;
         }
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         let device = Self {
+            external,
             gpu,
             precision: arguments.precision,
             quantized: arguments.quantized,
@@ -225,9 +244,18 @@ impl Device {
         Ok(device)
     }
 
-    /// Returns `gpu` if a GPU is used, else `cpu`.
+    /// Returns `gpu` if a GPU is used, else `external` for the delegate of a library, else `cpu`.
     pub(crate) fn delegate(&self) -> &'static str {
-        if self.gpu.is_some() { "gpu" } else { "cpu" }
+        match (&self.gpu, &self.external) {
+            (Some(_), _) => "gpu",
+            (None, Some(_)) => "external",
+            (None, None) => "cpu",
+        }
+    }
+
+    /// Whether there is a delegate, so that operators may run elsewhere than on the CPU.
+    pub(crate) fn has_delegate(&self) -> bool {
+        self.gpu.is_some() || self.external.is_some()
     }
 
     /// Returns the adapter of the GPU; `None` if only the CPU is used.
@@ -238,7 +266,9 @@ impl Device {
     /// Describes the device in one line: adapter, precision and CPU threads.
     pub(crate) fn describe(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
-        match self.adapter() {
+        let external = self.external.as_ref();
+        let external = external.map_or(String::new(), |delegate| format!("external delegate {}; ", delegate.name()));
+        let rest = match self.adapter() {
             None => format!("CPU, {threads}"),
             Some(Adapter { name, backend, driver, .. }) => {
                 let quantized = match self.quantized {
@@ -247,7 +277,8 @@ impl Device {
                 };
                 format!("GPU {name} ({backend}, {driver}), {}{quantized}; CPU {threads}", self.precision.word())
             }
-        }
+        };
+        external + &rest
     }
 
     /// Returns what opening the GPU took; `None` if only the CPU is used.
@@ -271,8 +302,10 @@ impl Device {
     /// Builds an interpreter that uses this device.
     pub(crate) fn interpreter(&self, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
         let mut builder = self.builder(entry.model).profile(self.is_profiled);
-        if let Some(gpu) = &self.gpu {
-            builder = builder.delegate(gpu.delegate.clone());
+        for delegate in self.delegates() {
+            builder = builder.delegate(delegate);
+        }
+        if self.has_delegate() {
             builder = builder.require_delegation(self.require_delegation).cpu_fallback(self.cpu_fallback);
         }
         build(builder, entry)
@@ -334,9 +367,10 @@ impl Device {
         self.gpu.as_ref().map_or(Vec::new(), Gpu::variants)
     }
 
-    /// Returns the delegates: one for a GPU, none for the CPU.
+    /// Returns the delegates in the order in which they are asked: that of a library and that of a GPU, where there are.
     pub(crate) fn delegates(&self) -> Vec<Arc<dyn Delegate>> {
-        self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>).collect()
+        let gpu = self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>);
+        self.external.iter().cloned().chain(gpu).collect()
     }
 
     /// Returns a text that says which operator of the subgraph runs where, and why.
@@ -404,7 +438,7 @@ fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpret
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::LimitArguments;
+    use crate::arguments::{ExternalArguments, LimitArguments};
 
     fn arguments() -> DeviceArguments {
         DeviceArguments {
@@ -418,6 +452,7 @@ mod tests {
             quantized: QuantizedName::View,
             submission: None,
             variant: None,
+            external: ExternalArguments::default(),
             require_delegation: false,
             cpu_fallback: false,
             cache: None,

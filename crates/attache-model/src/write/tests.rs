@@ -80,6 +80,21 @@ fn data_may_lie_outside_the_flatbuffer() {
 }
 
 #[test]
+fn data_may_stay_where_it_is() {
+    let data = Bytes::from_vec(vec![1, 2, 3, 4]);
+    let mut builder = builder();
+    builder.tensor(0, TensorBuilder::new("apart", DataType::UInt8, [4]).data(data.clone()));
+    let model = builder.model().unwrap();
+    let constant = model.subgraphs()[0].tensors.last().unwrap().constant.as_ref().unwrap();
+    assert_eq!((constant.bytes.as_ptr(), constant.bytes.len()), (data.as_ptr(), 4));
+    assert!(model.root().buffers().unwrap().iter().all(|buffer| buffer.data().is_none()));
+    assert_eq!(model.metadata_named("note").map(|bytes| &**bytes), Some(&b"hello"[..]));
+
+    builder.tensor(0, TensorBuilder::new("short", DataType::UInt8, [5]).data(data));
+    assert!(builder.model().unwrap_err().to_string().contains("the data has 4 bytes"));
+}
+
+#[test]
 fn data_is_aligned() {
     for odd in 0..20 {
         let mut builder = builder();

@@ -28,10 +28,11 @@ pub(crate) fn identify(model: &Model, token: Option<&str>, key: &mut KeyBuilder)
     key.add(structure_hash(model).as_bytes());
 }
 
-/// Returns a hash of the whole file.
+/// Returns a hash of the whole file, and of constants that are not in it.
 pub(super) fn content_hash(model: &Model) -> [u8; 32] {
     let bytes: &[u8] = model.bytes();
-    let blocks: Vec<(usize, &[u8])> = bytes.chunks(BLOCK).enumerate().collect();
+    let parts = std::iter::once(bytes).chain(constants_apart(model));
+    let blocks: Vec<(usize, &[u8])> = parts.flat_map(|part| part.chunks(BLOCK)).enumerate().collect();
     let hashes = Mutex::new(vec![[0; 32]; blocks.len()]);
     each(&blocks, THREADS, |(index, block)| {
         let hash = *blake3::hash(block).as_bytes();
@@ -43,7 +44,15 @@ pub(super) fn content_hash(model: &Model) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// Returns a hash of the file without the contents of large constants.
+/// Returns the constants that are not in the file, as of models that were built in memory. Their lengths follow from
+/// the file.
+fn constants_apart(model: &Model) -> impl Iterator<Item = &[u8]> {
+    let tensors = model.subgraphs().iter().flat_map(|subgraph| &subgraph.tensors);
+    let bytes = tensors.filter_map(|tensor| Some(&*tensor.constant.as_ref()?.bytes));
+    bytes.filter(|bytes| range_in_file(model, bytes).is_none())
+}
+
+/// Returns a hash of the model without the contents of large constants.
 pub(super) fn structure_hash(model: &Model) -> blake3::Hash {
     let bytes: &[u8] = model.bytes();
     // Joined, because many small parts take longer to hash than a large one.
@@ -59,6 +68,7 @@ pub(super) fn structure_hash(model: &Model) -> blake3::Hash {
     }
     structure.extend(((bytes.len() - end) as u64).to_le_bytes());
     structure.extend(&bytes[end..]);
+    constants_apart(model).filter(|bytes| bytes.len() <= LARGE).for_each(|bytes| structure.extend(bytes));
     blake3::hash(&structure)
 }
 
@@ -129,5 +139,20 @@ mod tests {
         }
         let small = [1, 2].map(|value| key(&model(BuiltinOperator::ADD, 0.5, LARGE, value), Some("a")));
         assert_ne!(small[0], small[1], "small constants belong to the structure");
+    }
+
+    #[test]
+    fn constants_that_are_not_in_the_file_are_seen() {
+        let built = |elements: usize, value: i8| {
+            let mut builder = ModelBuilder::new("test");
+            builder.subgraph("main");
+            builder.tensor(0, TensorBuilder::values("constant", [elements], &vec![value; elements]));
+            builder.model().unwrap()
+        };
+        for (elements, structure) in [(LARGE, false), (LARGE + 1, true)] {
+            let [one, other] = [1, 2].map(|value| built(elements, value));
+            assert_ne!(key(&one, None), key(&other, None));
+            assert_eq!(key(&one, Some("a")) == key(&other, Some("a")), structure);
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! partition runs nothing; its nodes run elsewhere.
 
 mod bindings;
+mod graph;
 pub(crate) mod guard;
 
 use std::any::Any;
@@ -19,6 +20,7 @@ use attache_graph::{Fact, Graph, Node, NodeId, TensorId, TensorMut, TensorRef, U
 use attache_model::{Model, Operator, schema};
 
 pub use self::bindings::{Commands, DelegateBindings, InputMemory, OutputMemory};
+pub use self::graph::{Clustering, GraphClaims, GraphContext};
 use self::guard::discard;
 use crate::{CacheFolder, KernelProfile};
 
@@ -40,6 +42,17 @@ pub trait Delegate: Send + Sync {
     ///
     /// The reason why the delegate does not support the node.
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported>;
+
+    /// Claims nodes of a graph together, for a delegate that decides on the graph as a whole. Returns an answer for each
+    /// of [`GraphContext::nodes`], in their order; `None`, the default, if the delegate is asked about each node alone
+    /// ([`Delegate::claim`]).
+    ///
+    /// # Errors
+    ///
+    /// If the delegate cannot run any part of the graph. It is then not used at all.
+    fn claim_graph(&self, _graph: &GraphContext<'_>) -> Result<Option<GraphClaims>, DelegateError> {
+        Ok(None)
+    }
 
     /// Prepares a partition, once for all interpreters of a compiled model.
     ///
@@ -112,6 +125,10 @@ impl<D: Delegate + ?Sized> Delegate for Arc<D> {
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
         (**self).claim(node)
+    }
+
+    fn claim_graph(&self, graph: &GraphContext<'_>) -> Result<Option<GraphClaims>, DelegateError> {
+        (**self).claim_graph(graph)
     }
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {

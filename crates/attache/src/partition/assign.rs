@@ -1,7 +1,7 @@
 //! Assigns the nodes of a graph to delegates. Delegates are asked in order, each about the nodes that earlier
 //! ones left.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use attache_graph::{Graph, NodeId, TensorId, Unsupported};
@@ -12,9 +12,10 @@ use attache_passes::has_side_effects;
 use crate::cache::{Answer, AnswerPlace, Offer, Respondent, StoredAnswer};
 use crate::delegate::guard::{Kernel, Prepared, guarded};
 use crate::error::counted;
-use crate::partition::{Readers, Unit, cluster};
+use crate::partition::{Readers, Unit, Waits, cluster};
 use crate::{
-    Claim, Delegate, DelegateError, DelegateErrorKind, Error, NodeContext, Partition, Partitioning, PreparedPartition,
+    Claim, Clustering, Delegate, DelegateError, DelegateErrorKind, Error, GraphClaims, GraphContext, NodeContext,
+    Partition, Partitioning, PreparedPartition,
 };
 
 /// One step of an execution plan.
@@ -203,7 +204,8 @@ impl Assignment {
                 Err(error) => tracing::warn!("a stored plan is not used, and made again: {error}"),
             }
         }
-        let mut claims = self.ask(graph, asked);
+        let asked_about = self.ask(graph, asked);
+        let mut claims = asked_about.inspect_err(|error| self.note_failure(&left, asked.name, error))?;
         let partitions = self.choose(graph, asked, &mut claims);
         let wanted = self.wanted(|id| claims[id.index()].is_some());
         let prepared = self.prepare(graph, asked, &wanted, partitions.clone(), |_, mut partition| {
@@ -271,45 +273,51 @@ impl Assignment {
         }
     }
 
-    /// Asks a delegate to claim each node that is still on the CPU. Returns the claims and records the
-    /// reasons for the nodes that it does not claim.
-    fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Claims {
-        let Asked { delegate, name, partitioning, source, .. } = asked;
+    /// Asks a delegate to claim nodes that are still on the CPU. Returns the claims and records the reasons for the
+    /// nodes that it does not claim. Fails if the delegate decides on the graph as a whole and fails in that.
+    fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<Claims, DelegateError> {
+        let Asked { delegate, name, partitioning, source: (model, subgraph), .. } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
-        let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
-        let (mut unsupported, mut panics) = (BTreeSet::new(), Vec::new());
-        for step in &self.steps {
-            let PlacedStep::Node(id) = step else { continue };
-            let node = graph.node(*id);
-            if node.origins.iter().any(|origin| !(first..=last).contains(origin)) {
+        let (mut refused, mut nodes) = (Vec::new(), Vec::new());
+        for id in self.steps.iter().filter_map(PlacedStep::node) {
+            if graph.node(id).origins.iter().any(|origin| !(first..=last).contains(origin)) {
                 let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
                 self.reasons[id.index()].push(((*name).to_owned(), reason));
-                continue;
-            }
-            let answer = if has_known_shapes(graph, *id) {
-                let (model, subgraph) = *source;
-                let context = NodeContext { model, subgraph, graph, id: *id };
-                guarded(name, "claim", || delegate.claim(context)).unwrap_or_else(|panic| {
-                    let reason = Unsupported::new(panic.to_string());
-                    panics.push((node.op.name(), panic));
-                    Err(reason)
-                })
+            } else if has_known_shapes(graph, id) {
+                nodes.push(id);
             } else {
-                Err(Unsupported::new("its shapes are known only at run time"))
-            };
+                refused.push((id, "its shapes are known only at run time".to_owned()));
+            }
+        }
+        let clustering = self.clustering(graph);
+        let context = GraphContext { model, subgraph: *subgraph, graph, nodes, clustering };
+        let (answers, panics) = answers(*delegate, name, &context)?;
+        let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
+        for (id, answer) in context.nodes.iter().zip(answers) {
             match answer {
                 Ok(claim) => claims[id.index()] = Some(claim),
-                Err(Unsupported(reason)) => {
-                    unsupported.insert(format!("{}: {reason}", node.op.name()));
-                    self.reasons[id.index()].push(((*name).to_owned(), reason));
-                }
+                Err(Unsupported(reason)) => refused.push((*id, reason)),
             }
         }
+        let text = |(id, reason): &(NodeId, String)| format!("{}: {reason}", graph.node(*id).op.name());
         if let Some(last) = self.unsupported.last_mut() {
-            *last = unsupported;
+            *last = refused.iter().map(text).collect();
         }
-        self.panics.extend(panics.iter().map(|(operator, panic)| format!("{name} delegate, {operator}: {panic}")));
-        claims
+        refused.into_iter().for_each(|(id, reason)| self.reasons[id.index()].push(((*name).to_owned(), reason)));
+        self.panics.extend(panics);
+        Ok(claims)
+    }
+
+    /// Returns what tells a delegate which partitions it gets of the nodes that are still on the CPU.
+    fn clustering(&self, graph: &Graph) -> Clustering {
+        let waits = Waits::new(graph, &self.steps);
+        let units: Vec<Option<NodeId>> = self.steps.iter().map(PlacedStep::node).collect();
+        Clustering::new(move |claimed| {
+            let claimed: HashSet<NodeId> = claimed.iter().copied().collect();
+            let wanted: Vec<bool> = units.iter().map(|unit| unit.is_some_and(|id| claimed.contains(&id))).collect();
+            let clusters = waits.cluster(&wanted).into_iter().filter(|cluster| cluster.wanted);
+            clusters.map(|cluster| cluster.units.into_iter().filter_map(|unit| units[unit]).collect()).collect()
+        })
     }
 
     /// Returns the nodes of each partition that meets the delegate's partitioning options, in execution
@@ -402,6 +410,30 @@ impl Assignment {
         }
         Ok(())
     }
+}
+
+/// Asks a delegate about the nodes, together if it decides on them together, else about each alone. Also returns the
+/// messages of the nodes at which it panicked.
+fn answers(
+    delegate: &dyn Delegate,
+    name: &str,
+    context: &GraphContext<'_>,
+) -> Result<(GraphClaims, Vec<String>), DelegateError> {
+    if let Some(claims) = guarded(name, "claim_graph", || delegate.claim_graph(context))?? {
+        return match (claims.len(), context.nodes.len()) {
+            (answered, asked) if answered == asked => Ok((claims, Vec::new())),
+            (answered, asked) => Err(DelegateError::new(format!("it answers about {answered} of {asked} nodes"))),
+        };
+    }
+    let mut panics = Vec::new();
+    let answer = |node: NodeContext<'_>| {
+        guarded(name, "claim", || delegate.claim(node)).unwrap_or_else(|panic| {
+            panics.push(format!("{name} delegate, {}: {panic}", node.node().op.name()));
+            Err(Unsupported::new(panic.to_string()))
+        })
+    };
+    let claims = context.contexts().map(answer).collect();
+    Ok((claims, panics))
 }
 
 fn has_known_shapes(graph: &Graph, id: NodeId) -> bool {

@@ -36,33 +36,11 @@ pub(crate) struct Cluster {
 /// Computes the epochs over `units`, which must be in a valid execution order; `wanted` has one element per
 /// unit. The time is O(n log n) in the number of units and tensors, and independent of the number of epochs.
 pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> Vec<Cluster> {
-    let Waits { mut pending, followers } = Waits::new(graph, units);
-    // The units that are ready to run: first those that are not wanted, then those that are.
-    let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
-    let kind = |unit: usize| usize::from(wanted[unit]);
-    (0..units.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
-    let mut clusters = Vec::new();
-    // The first remaining unit can always run, so it is among the ready ones.
-    while let Some(Reverse(first)) = ready.iter().filter_map(BinaryHeap::peek).max() {
-        let kind_now = kind(*first);
-        let mut taken = Vec::new();
-        // A unit only makes later units ready, so units are taken in their original order.
-        while let Some(Reverse(unit)) = ready[kind_now].pop() {
-            taken.push(unit);
-            for &follower in &followers[unit] {
-                pending[follower] -= 1;
-                if pending[follower] == 0 {
-                    ready[kind(follower)].push(Reverse(follower));
-                }
-            }
-        }
-        clusters.push(Cluster { wanted: kind_now == 1, units: taken });
-    }
-    clusters
+    Waits::new(graph, units).cluster(wanted)
 }
 
 /// Dependencies between units.
-struct Waits {
+pub(crate) struct Waits {
     /// For each unit, the number of times that it occurs in `followers`, that is, the number of its
     /// dependencies that must run first.
     pending: Vec<usize>,
@@ -72,7 +50,7 @@ struct Waits {
 }
 
 impl Waits {
-    fn new<U: Unit>(graph: &Graph, units: &[U]) -> Self {
+    pub(crate) fn new<U: Unit>(graph: &Graph, units: &[U]) -> Self {
         let mut makers = vec![None; graph.tensors.len()];
         for (unit, outputs) in units.iter().map(|unit| unit.outputs(graph)).enumerate() {
             outputs.iter().for_each(|id| makers[id.index()] = Some(unit));
@@ -92,6 +70,33 @@ impl Waits {
     fn add(&mut self, before: usize, unit: usize) {
         self.followers[before].push(unit);
         self.pending[unit] += 1;
+    }
+
+    /// Computes the epochs; `wanted` has one element per unit.
+    pub(crate) fn cluster(&self, wanted: &[bool]) -> Vec<Cluster> {
+        let (mut pending, followers) = (self.pending.clone(), &self.followers);
+        // The units that are ready to run: first those that are not wanted, then those that are.
+        let mut ready = [BinaryHeap::new(), BinaryHeap::new()];
+        let kind = |unit: usize| usize::from(wanted[unit]);
+        (0..wanted.len()).filter(|unit| pending[*unit] == 0).for_each(|unit| ready[kind(unit)].push(Reverse(unit)));
+        let mut clusters = Vec::new();
+        // The first remaining unit can always run, so it is among the ready ones.
+        while let Some(Reverse(first)) = ready.iter().filter_map(BinaryHeap::peek).max() {
+            let kind_now = kind(*first);
+            let mut taken = Vec::new();
+            // A unit only makes later units ready, so units are taken in their original order.
+            while let Some(Reverse(unit)) = ready[kind_now].pop() {
+                taken.push(unit);
+                for &follower in &followers[unit] {
+                    pending[follower] -= 1;
+                    if pending[follower] == 0 {
+                        ready[kind(follower)].push(Reverse(follower));
+                    }
+                }
+            }
+            clusters.push(Cluster { wanted: kind_now == 1, units: taken });
+        }
+        clusters
     }
 }
 

@@ -1,0 +1,49 @@
+/* Attaché's own functions, for what TensorFlow Lite's C API lacks. Texts that they return, other than the version, belong
+   to the caller, who frees them with attache_text_free. They end with a zero byte. */
+
+#ifndef ATTACHE_ATTACHE_H_
+#define ATTACHE_ATTACHE_H_
+
+#include "tensorflow/lite/c/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct AttacheCompiledModel AttacheCompiledModel;
+
+/* The version of Attaché. */
+TFL_CAPI_EXPORT const char* attache_version(void);
+TFL_CAPI_EXPORT void attache_text_free(char* text);
+/* The adapters of all graphics APIs, one a line: name, API, kind, and the reason if it cannot be used. */
+TFL_CAPI_EXPORT char* attache_devices(void);
+
+/* Makes it an error if operators are left to the CPU. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_require_delegation(
+    TfLiteInterpreterOptions* options, bool required);
+/* Makes runs record how long each operator on the CPU takes. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_profile(TfLiteInterpreterOptions* options, bool profile);
+/* Stores the weights that the CPU packs in a folder. model_token stands for the model's content; it may be null. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_cache(
+    TfLiteInterpreterOptions* options, const char* folder, const char* model_token);
+
+/* A compiled model: its interpreters share weights, and are made from any thread. Options may be null. */
+TFL_CAPI_EXPORT AttacheCompiledModel* attache_compiled_model_create(
+    const TfLiteModel* model, const TfLiteInterpreterOptions* options);
+TFL_CAPI_EXPORT TfLiteInterpreter* attache_compiled_model_create_interpreter(const AttacheCompiledModel* compiled);
+/* Interpreters of the compiled model stay valid. */
+TFL_CAPI_EXPORT void attache_compiled_model_delete(AttacheCompiledModel* compiled);
+
+/* Where each operator runs, and why, one a line. Null on an error. */
+TFL_CAPI_EXPORT char* attache_interpreter_placement(const TfLiteInterpreter* interpreter);
+/* The number of operators that delegates run, and of those that are left to the CPU. -1 on an error. */
+TFL_CAPI_EXPORT int32_t attache_interpreter_delegated_count(const TfLiteInterpreter* interpreter);
+TFL_CAPI_EXPORT int32_t attache_interpreter_cpu_count(const TfLiteInterpreter* interpreter);
+/* How long the parts of the last run took, one a line: milliseconds, place and operators. Null on an error. */
+TFL_CAPI_EXPORT char* attache_interpreter_profile(TfLiteInterpreter* interpreter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

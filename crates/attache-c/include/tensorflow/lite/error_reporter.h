@@ -1,0 +1,52 @@
+// Takes errors, in C++.
+
+#ifndef TENSORFLOW_LITE_ERROR_REPORTER_H_
+#define TENSORFLOW_LITE_ERROR_REPORTER_H_
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace tflite {
+
+class ErrorReporter {
+ public:
+  virtual ~ErrorReporter() = default;
+  virtual int Report(const char* format, va_list args) = 0;
+
+  int Report(const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    const int written = Report(format, args);
+    va_end(args);
+    return written;
+  }
+};
+
+// Writes to the standard error output.
+class StderrReporter : public ErrorReporter {
+ public:
+  using ErrorReporter::Report;
+  int Report(const char* format, va_list args) override {
+    std::fputs("ERROR: ", stderr);
+    const int written = std::vfprintf(stderr, format, args);
+    std::fputc('\n', stderr);
+    return written;
+  }
+};
+
+inline ErrorReporter* DefaultErrorReporter() {
+  static StderrReporter reporter;
+  return &reporter;
+}
+
+namespace internal {
+
+// A reporter of the C API, whose data is an ErrorReporter.
+inline void ReportTo(void* user_data, const char* format, va_list args) {
+  static_cast<ErrorReporter*>(user_data)->Report(format, args);
+}
+
+}  // namespace internal
+}  // namespace tflite
+
+#endif

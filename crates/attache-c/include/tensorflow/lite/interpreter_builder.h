@@ -1,0 +1,53 @@
+// Makes interpreters, in C++.
+
+#ifndef TENSORFLOW_LITE_INTERPRETER_BUILDER_H_
+#define TENSORFLOW_LITE_INTERPRETER_BUILDER_H_
+
+#include <memory>
+
+#include "tensorflow/lite/interpreter.h"
+#include "tensorflow/lite/model_builder.h"
+#include "tensorflow/lite/mutable_op_resolver.h"
+
+namespace tflite {
+
+// Makes interpreters of a model. The model and the operators may be destroyed afterwards.
+class InterpreterBuilder {
+ public:
+  InterpreterBuilder(const FlatBufferModel& model, const OpResolver& op_resolver)
+      : model_(model.c_model()), options_(TfLiteInterpreterOptionsCreate()) {
+    TfLiteInterpreterOptionsSetErrorReporter(options_, internal::ReportTo, model.error_reporter());
+    op_resolver.AddTo(options_);
+  }
+  ~InterpreterBuilder() { TfLiteInterpreterOptionsDelete(options_); }
+  InterpreterBuilder(const InterpreterBuilder&) = delete;
+  InterpreterBuilder& operator=(const InterpreterBuilder&) = delete;
+
+  // Sets the interpreter to null if the model cannot be run.
+  TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter) {
+    if (!interpreter) return kTfLiteError;
+    TfLiteInterpreter* made = TfLiteInterpreterCreate(model_, options_);
+    interpreter->reset(made ? new Interpreter(made) : nullptr);
+    return made ? kTfLiteOk : kTfLiteError;
+  }
+  TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter, int num_threads) {
+    SetNumThreads(num_threads);
+    return (*this)(interpreter);
+  }
+
+  // -1 for the library's choice.
+  TfLiteStatus SetNumThreads(int num_threads) {
+    TfLiteInterpreterOptionsSetNumThreads(options_, num_threads);
+    return kTfLiteOk;
+  }
+  // The delegate stays valid as long as the interpreters.
+  void AddDelegate(TfLiteDelegate* delegate) { TfLiteInterpreterOptionsAddDelegate(options_, delegate); }
+
+ private:
+  const TfLiteModel* model_;
+  TfLiteInterpreterOptions* options_;
+};
+
+}  // namespace tflite
+
+#endif

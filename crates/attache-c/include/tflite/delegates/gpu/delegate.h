@@ -1,0 +1,8 @@
+/* delegate.h under another path. */
+
+#ifndef TFLITE_DELEGATES_GPU_DELEGATE_H_
+#define TFLITE_DELEGATES_GPU_DELEGATE_H_
+
+#include "tensorflow/lite/delegates/gpu/delegate.h"
+
+#endif

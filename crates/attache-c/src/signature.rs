@@ -1,0 +1,190 @@
+#![allow(unsafe_code)]
+//! `TfLiteSignatureRunner`: runs a signature of an interpreter, whose inputs and outputs have names.
+
+use std::ffi::{CString, c_char, c_int};
+
+use attache::Model;
+use attache_abi::report::{text_from_c, text_of_c};
+use attache_abi::{TfLiteStatus, TfLiteTensor};
+
+use crate::fault::{Fault, Reporter};
+use crate::guard::{exports, guarded};
+use crate::interpreter::{self, TfLiteInterpreter, extents};
+use crate::live::{self, Kind, Object};
+use crate::state::MAIN;
+
+/// The signatures of a model.
+#[derive(Default)]
+pub(crate) struct Signatures {
+    pub(crate) keys: Vec<CString>,
+}
+
+impl Signatures {
+    pub(crate) fn of(model: &Model) -> Self {
+        Self { keys: model.signatures().iter().map(|signature| text_of_c(&signature.key)).collect() }
+    }
+
+    pub(crate) fn key(&self, position: i32) -> *const c_char {
+        let key = usize::try_from(position).ok().and_then(|position| self.keys.get(position));
+        key.map_or(std::ptr::null(), |key| key.as_ptr())
+    }
+}
+
+/// A signature of an interpreter. Runners of the first subgraph share its tensors with the interpreter's own functions.
+pub(crate) struct TfLiteSignatureRunner {
+    interpreter: *const TfLiteInterpreter,
+    subgraph: usize,
+    inputs: Vec<Named>,
+    outputs: Vec<Named>,
+}
+
+/// An input or an output.
+struct Named {
+    name: CString,
+    /// Its position in the subgraph.
+    position: usize,
+    tensor: *mut TfLiteTensor,
+}
+
+impl Object for TfLiteSignatureRunner {
+    const KIND: Kind = Kind::SignatureRunner;
+    const NAME: &'static str = "TfLiteSignatureRunner";
+}
+
+fn create(interpreter: *const TfLiteInterpreter, key: *const c_char) -> Result<*mut TfLiteSignatureRunner, Fault> {
+    // SAFETY: the caller of the C function passes null or a text that a zero byte ends.
+    let key = unsafe { text_from_c(key) };
+    let key =
+        key.ok_or_else(|| Fault::new("null, or bytes that are not UTF-8, where the key of a signature is expected"))?;
+    live::get(interpreter)?.with(|state| {
+        let signature = state.model.signatures().iter().find(|signature| signature.key == key).cloned();
+        let signature = signature.ok_or_else(|| Fault::new(format!("the model has no signature \"{key}\"")))?;
+        state.require(signature.subgraph, (signature.subgraph != MAIN).then_some(key));
+        let subgraph = state.subgraph(signature.subgraph)?;
+        let named = |names: &[(String, usize)], list: &[c_int]| {
+            let named = names.iter().filter_map(|(name, index)| {
+                let position = list.iter().position(|tensor| *tensor as usize == *index)?;
+                Some(Named { name: text_of_c(name), position, tensor: subgraph.tensors.at(*index) })
+            });
+            let mut named: Vec<_> = named.collect();
+            named.sort_by(|a, b| a.name.cmp(&b.name));
+            named
+        };
+        let (inputs, outputs) =
+            (named(&signature.inputs, &subgraph.inputs), named(&signature.outputs, &subgraph.outputs));
+        let runner = TfLiteSignatureRunner { interpreter, subgraph: signature.subgraph, inputs, outputs };
+        Ok(live::give(Box::new(runner)))
+    })
+}
+
+/// Returns what `read` returns of the runner at a pointer of C code.
+fn read<T>(runner: *const TfLiteSignatureRunner, failed: T, read: impl FnOnce(&TfLiteSignatureRunner) -> T) -> T {
+    Reporter::default().settle(live::get(runner).map(read), failed)
+}
+
+/// Uses the interpreter of the runner at a pointer of C code.
+fn status(
+    runner: *const TfLiteSignatureRunner,
+    call: impl FnOnce(&mut crate::state::State, &TfLiteSignatureRunner) -> Result<(), Fault>,
+) -> TfLiteStatus {
+    match live::get(runner) {
+        Ok(runner) => interpreter::status(runner.interpreter, |state| call(state, runner)),
+        Err(fault) => Reporter::default().status(Err(fault)),
+    }
+}
+
+fn name(list: &[Named], position: i32) -> *const c_char {
+    let named = usize::try_from(position).ok().and_then(|position| list.get(position));
+    named.map_or(std::ptr::null(), |named| named.name.as_ptr())
+}
+
+fn find(list: &[Named], name: *const c_char) -> Option<&Named> {
+    // SAFETY: the caller of the C function passes null or a text that a zero byte ends.
+    let name = unsafe { text_from_c(name) }?;
+    list.iter().find(|named| named.name.to_bytes() == name.as_bytes())
+}
+
+exports! {
+    /// Returns a runner of the signature with this key; null if there is none. Delete it before the interpreter.
+    fn TfLiteInterpreterGetSignatureRunner(
+        interpreter: *const TfLiteInterpreter,
+        key: *const c_char,
+    ) -> *mut TfLiteSignatureRunner {
+        let reporter = live::get(interpreter).map_or(Reporter::default(), |interpreter| interpreter.reporter);
+        reporter.settle(guarded(|| create(interpreter, key)), std::ptr::null_mut())
+    } else std::ptr::null_mut();
+
+    /// Deletes a runner. Its tensors belong to the interpreter. Does nothing for null.
+    fn TfLiteSignatureRunnerDelete(runner: *mut TfLiteSignatureRunner) {
+        Reporter::default().settle(live::take(runner).map(drop), ());
+    } else ();
+
+    /// Returns the number of inputs.
+    fn TfLiteSignatureRunnerGetInputCount(runner: *const TfLiteSignatureRunner) -> usize {
+        read(runner, 0, |runner| runner.inputs.len())
+    } else 0;
+
+    /// Returns the name of an input, in the order of the names; null if there is none.
+    fn TfLiteSignatureRunnerGetInputName(runner: *const TfLiteSignatureRunner, position: i32) -> *const c_char {
+        read(runner, std::ptr::null(), |runner| name(&runner.inputs, position))
+    } else std::ptr::null();
+
+    /// Sets the extents of an input. `AllocateTensors` has to follow.
+    fn TfLiteSignatureRunnerResizeInputTensor(
+        runner: *mut TfLiteSignatureRunner,
+        name: *const c_char,
+        shape: *const c_int,
+        count: i32,
+    ) -> TfLiteStatus {
+        status(runner, |state, runner| {
+            let input = find(&runner.inputs, name).ok_or_else(|| Fault::new("the signature has no input of this name"))?;
+            state.resize(runner.subgraph, input.position, extents(shape, count)?)
+        })
+    } else TfLiteStatus::ERROR;
+
+    /// Prepares the signature for the extents of its inputs.
+    fn TfLiteSignatureRunnerAllocateTensors(runner: *mut TfLiteSignatureRunner) -> TfLiteStatus {
+        status(runner, |state, runner| state.allocate(runner.subgraph))
+    } else TfLiteStatus::ERROR;
+
+    /// Returns an input by its name; null if there is none.
+    fn TfLiteSignatureRunnerGetInputTensor(
+        runner: *mut TfLiteSignatureRunner,
+        name: *const c_char,
+    ) -> *mut TfLiteTensor {
+        read(runner, std::ptr::null_mut(), |runner| {
+            find(&runner.inputs, name).map_or(std::ptr::null_mut(), |input| input.tensor)
+        })
+    } else std::ptr::null_mut();
+
+    /// Runs the signature once, and returns when the run has ended.
+    fn TfLiteSignatureRunnerInvoke(runner: *mut TfLiteSignatureRunner) -> TfLiteStatus {
+        status(runner, |state, runner| state.invoke(runner.subgraph))
+    } else TfLiteStatus::ERROR;
+
+    /// Returns the number of outputs.
+    fn TfLiteSignatureRunnerGetOutputCount(runner: *const TfLiteSignatureRunner) -> usize {
+        read(runner, 0, |runner| runner.outputs.len())
+    } else 0;
+
+    /// Returns the name of an output, in the order of the names; null if there is none.
+    fn TfLiteSignatureRunnerGetOutputName(runner: *const TfLiteSignatureRunner, position: i32) -> *const c_char {
+        read(runner, std::ptr::null(), |runner| name(&runner.outputs, position))
+    } else std::ptr::null();
+
+    /// Returns an output by its name; null if there is none.
+    fn TfLiteSignatureRunnerGetOutputTensor(
+        runner: *const TfLiteSignatureRunner,
+        name: *const c_char,
+    ) -> *const TfLiteTensor {
+        read(runner, std::ptr::null(), |runner| {
+            find(&runner.outputs, name).map_or(std::ptr::null(), |output| output.tensor.cast_const())
+        })
+    } else std::ptr::null();
+
+    /// Cancels the run that is under way, from any thread, as `TfLiteInterpreterCancel` does.
+    fn TfLiteSignatureRunnerCancel(runner: *mut TfLiteSignatureRunner) -> TfLiteStatus {
+        let interpreter = read(runner, std::ptr::null(), |runner| runner.interpreter);
+        interpreter::cancel(interpreter)
+    } else TfLiteStatus::ERROR;
+}

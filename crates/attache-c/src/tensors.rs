@@ -1,0 +1,160 @@
+#![allow(unsafe_code)]
+//! The `TfLiteTensor`s of a subgraph. Their addresses stay the same as long as the interpreter exists; what is in them
+//! changes with shapes and with the memory of their bytes.
+
+use std::ffi::{CString, c_int, c_void};
+
+use attache::model::Tensor;
+use attache::{DataType, Model, Quantization};
+use attache_abi::report::text_of_c;
+use attache_abi::{
+    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteFloatArray, TfLiteIntArray, TfLiteQuantization,
+    TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
+};
+
+use crate::live::{self, Owner};
+use crate::tensor_memory::free_parts;
+
+/// The tensors of one subgraph, in the order of the file.
+pub(crate) struct Tensors {
+    list: *mut TfLiteTensor,
+    data_types: Vec<DataType>,
+    /// What the tensors' `name` points to.
+    _names: Vec<CString>,
+}
+
+impl Tensors {
+    pub(crate) fn new(model: &Model, owner: Owner) -> Self {
+        let tensors = &model.subgraphs()[owner.subgraph].tensors;
+        let names: Vec<_> = tensors.iter().map(|tensor| text_of_c(&tensor.name)).collect();
+        let list: Box<[_]> = tensors.iter().zip(&names).map(|(tensor, name)| tensor_of(tensor, name)).collect();
+        let list = Box::into_raw(list).cast::<TfLiteTensor>();
+        live::note_tensors(list, tensors.len(), owner);
+        Self { list, data_types: tensors.iter().map(|tensor| tensor.data_type).collect(), _names: names }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.data_types.len()
+    }
+
+    /// Returns the address of a tensor; null if there is no such tensor.
+    pub(crate) fn at(&self, index: usize) -> *mut TfLiteTensor {
+        // SAFETY: the index is one of the list.
+        if index < self.len() { unsafe { self.list.add(index) } } else { std::ptr::null_mut() }
+    }
+
+    /// Returns the tensor at an index that exists. C code reads its fields through other pointers, so no reference is
+    /// kept.
+    fn tensor(&mut self, index: usize) -> &mut TfLiteTensor {
+        assert!(index < self.len(), "a tensor of the subgraph");
+        // SAFETY: the tensor exists, and the program uses an interpreter and its tensors in one thread at a time.
+        unsafe { &mut *self.at(index) }
+    }
+
+    /// Sets the extents of a tensor, and its size in bytes with them.
+    pub(crate) fn set_shape(&mut self, index: usize, shape: &[usize]) {
+        let bytes = self.data_types[index].byte_size(shape.iter().product()).unwrap_or(0);
+        let tensor = self.tensor(index);
+        // SAFETY: `dims` is null or an array that this type made.
+        let before = unsafe { TfLiteIntArray::elements(tensor.dims) };
+        if !before.iter().map(|extent| usize::try_from(*extent).ok()).eq(shape.iter().map(|extent| Some(*extent))) {
+            // SAFETY: as above; nobody keeps the array, since the contract allows reading it only until a resize.
+            unsafe { TfLiteIntArray::free(tensor.dims) };
+            tensor.dims = TfLiteIntArray::new(&extents(shape));
+        }
+        tensor.bytes = bytes;
+    }
+
+    /// Returns the extents of a tensor.
+    pub(crate) fn shape(&self, index: usize) -> Vec<usize> {
+        // SAFETY: `at` returns null or the address of a tensor of the list, whose `dims` this type made.
+        let extents =
+            unsafe { self.at(index).as_ref().map_or(&[][..], |tensor| TfLiteIntArray::elements(tensor.dims)) };
+        extents.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
+    }
+
+    /// Returns the size of a tensor in bytes.
+    pub(crate) fn bytes(&self, index: usize) -> usize {
+        // SAFETY: `at` returns null or the address of a tensor of the list.
+        unsafe { self.at(index).as_ref() }.map_or(0, |tensor| tensor.bytes)
+    }
+
+    /// Sets where the bytes of a tensor are; null while they are nowhere.
+    pub(crate) fn set_data(&mut self, index: usize, data: *mut u8, allocation: TfLiteAllocationType) {
+        let tensor = self.tensor(index);
+        tensor.data = data.cast();
+        tensor.allocation_type = allocation;
+    }
+}
+
+impl Drop for Tensors {
+    fn drop(&mut self) {
+        live::forget_tensors(self.list);
+        for index in 0..self.len() {
+            let tensor = self.tensor(index);
+            // The bytes belong to the model or to the interpreter.
+            tensor.data = std::ptr::null_mut();
+            // SAFETY: this type allocated the other parts, and nobody uses the tensors of an interpreter that is deleted.
+            unsafe { free_parts(tensor) };
+        }
+        // SAFETY: `new` made the list from a box of as many tensors.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.list, self.len())) });
+    }
+}
+
+fn extents(shape: &[usize]) -> Vec<c_int> {
+    shape.iter().map(|extent| c_int::try_from(*extent).unwrap_or(c_int::MAX)).collect()
+}
+
+fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
+    let elements = tensor.shape.iter().product();
+    let constant = tensor.constant.as_ref();
+    let size = tensor.data_type.byte_size(elements).or(constant.map(|constant| constant.bytes.len()));
+    let allocation_type = match tensor.is_variable {
+        _ if constant.is_some() => TfLiteAllocationType::MMAP_RO,
+        true => TfLiteAllocationType::ARENA_RW_PERSISTENT,
+        false => TfLiteAllocationType::ARENA_RW,
+    };
+    let (params, quantization) = quantization_of(tensor.quantization.as_ref());
+    TfLiteTensor {
+        kind: TfLiteType::from(tensor.data_type),
+        data: constant.map_or(std::ptr::null_mut(), |constant| constant.bytes.as_ptr().cast_mut().cast::<c_void>()),
+        dims: TfLiteIntArray::new(&extents(&tensor.shape)),
+        params,
+        allocation_type,
+        bytes: size.unwrap_or(0),
+        name: name.as_ptr(),
+        is_variable: tensor.is_variable,
+        quantization,
+        dims_signature: tensor.shape_signature.as_ref().map_or(std::ptr::null(), |it| TfLiteIntArray::new(it)),
+        ..TfLiteTensor::empty()
+    }
+}
+
+/// Returns both forms of quantization that a tensor has. The older one has room for one scale.
+fn quantization_of(quantization: Option<&Quantization>) -> (TfLiteQuantizationParams, TfLiteQuantization) {
+    let none = TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
+    let Some(quantization) = quantization else { return (TfLiteQuantizationParams::default(), none) };
+    let zero_points: Vec<c_int> = quantization.zero_point.iter().map(|point| saturated(*point)).collect();
+    let params = match (&quantization.scale[..], &zero_points[..]) {
+        ([scale], [zero_point]) => TfLiteQuantizationParams { scale: *scale, zero_point: *zero_point },
+        _ => TfLiteQuantizationParams::default(),
+    };
+    // SAFETY: malloc has no preconditions; C code may free the struct, so it is not a box.
+    let affine = unsafe { libc::malloc(size_of::<TfLiteAffineQuantization>()) }.cast::<TfLiteAffineQuantization>();
+    if affine.is_null() {
+        return (params, none);
+    }
+    let value = TfLiteAffineQuantization {
+        scale: TfLiteFloatArray::new(&quantization.scale),
+        zero_point: TfLiteIntArray::new(&zero_points),
+        quantized_dimension: i32::try_from(quantization.axis).unwrap_or(0),
+    };
+    // SAFETY: the memory was just allocated for this struct.
+    unsafe { affine.write(value) };
+    (params, TfLiteQuantization { kind: TfLiteQuantizationType::AFFINE, params: affine.cast() })
+}
+
+fn saturated(zero_point: i64) -> c_int {
+    zero_point.clamp(c_int::MIN.into(), c_int::MAX.into()) as c_int
+}

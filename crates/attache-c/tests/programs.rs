@@ -1,0 +1,146 @@
+//! Programs in C and C++, compiled against the headers and the shared library as users compile theirs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+/// The compilers of C and C++ that every program is compiled with.
+const COMPILERS: [(&str, &str); 2] = [("gcc", "g++"), ("clang", "clang++")];
+
+fn crate_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the folder of the shared library, which cargo builds beside the tests.
+fn library_folder() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folders = [test.parent().unwrap(), test.ancestors().nth(2).unwrap()];
+    let folder = folders.iter().find(|folder| folder.join("libattache_c.so").exists());
+    folder.expect("cargo builds libattache_c.so").to_path_buf()
+}
+
+fn compiler(program: &str, (c, cpp): (&str, &str)) -> Command {
+    let is_cpp = program.ends_with(".cc");
+    let mut command = Command::new(if is_cpp { cpp } else { c });
+    command.args([if is_cpp { "-std=c++17" } else { "-std=c11" }, "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+    command.arg(crate_folder().join("include"));
+    command.arg(crate_folder().join("tests/programs").join(program));
+    command
+}
+
+fn must(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Compiles a program with each compiler and runs it. `ATTACHE_C_RUNNER` names a program that runs it, such as valgrind.
+fn run(program: &str, arguments: &[&Path]) {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library_folder();
+    for compilers in COMPILERS {
+        let built = folder.path().join(compilers.0);
+        let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+        rpath.push(&library);
+        let mut compile = compiler(program, compilers);
+        must(compile.arg("-L").arg(&library).arg("-lattache_c").arg(rpath).arg("-o").arg(&built));
+        let runner = std::env::var("ATTACHE_C_RUNNER").unwrap_or_default();
+        let mut words = runner.split_whitespace();
+        let mut command = match words.next() {
+            Some(first) => Command::new(first),
+            None => Command::new(&built),
+        };
+        if !runner.is_empty() {
+            command.args(words).arg(&built);
+        }
+        must(command.args(arguments).env("ATTACHE_SOFTWARE", "1"));
+    }
+}
+
+/// Writes a model of one operator: `outputs = operator(inputs)`.
+fn of_one(operator: BuiltinOperator, inputs: usize, shape: &[usize]) -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let ids: Vec<usize> = (0..=inputs)
+        .map(|index| builder.tensor(subgraph, TensorBuilder::new(&format!("t{index}"), DataType::Float32, shape)))
+        .collect();
+    builder.operator(subgraph, OperatorBuilder::new(operator, ids[..inputs].to_vec(), [ids[inputs]]));
+    builder.inputs(subgraph, &ids[..inputs]).outputs(subgraph, &[ids[inputs]]);
+    builder.finish()
+}
+
+/// Writes a model with the signatures "square", of the first subgraph, and "negate".
+fn of_signatures() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let operators = [("square", BuiltinOperator::SQUARE), ("negate", BuiltinOperator::NEG)];
+    for (key, operator) in operators {
+        let subgraph = builder.subgraph(key);
+        let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+        builder.operator(subgraph, OperatorBuilder::new(operator, [x], [y]));
+        builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+        builder.signature(key, subgraph, &[("in", x)], &[("out", y)]);
+    }
+    builder.finish()
+}
+
+struct Models {
+    folder: tempfile::TempDir,
+}
+
+impl Models {
+    fn new() -> Self {
+        let models = Self { folder: tempfile::tempdir().unwrap() };
+        std::fs::write(models.path("add"), of_one(BuiltinOperator::ADD, 2, &[1, 2, 2, 3])).unwrap();
+        std::fs::write(models.path("square"), of_one(BuiltinOperator::SQUARE, 1, &[4])).unwrap();
+        std::fs::write(models.path("signatures"), of_signatures()).unwrap();
+        models
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+#[test]
+fn headers_are_clean_in_c99_and_cpp17() {
+    let include = crate_folder().join("include");
+    for (c, cpp) in COMPILERS {
+        for (compiler, language) in [(c, ["-std=c99", "-xc"]), (cpp, ["-std=c++17", "-xc++"])] {
+            let mut command = Command::new(compiler);
+            command.args(language).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"]).arg(&include);
+            must(
+                command.arg(crate_folder().join("tests/programs/all_headers.h")).arg("-Wno-pragma-once-outside-header"),
+            );
+        }
+    }
+}
+
+#[test]
+fn every_function_works_and_refuses_what_is_invalid() {
+    let models = Models::new();
+    let cases = crate_folder().join("../../conformance/cases");
+    let variable = cases.join("f32_UNIDIRECTIONAL_SEQUENCE_LSTM_coupled/model.tflite");
+    run("functions.c", &[&models.path("add"), &variable, &models.path("signatures")]);
+}
+
+#[test]
+fn structs_have_the_layout_of_tensorflow_lite() {
+    run("structs.c", &[]);
+}
+
+#[test]
+fn classes_for_cpp_work() {
+    let models = Models::new();
+    run("classes.cc", &[&models.path("add"), &models.path("signatures")]);
+}
+
+#[test]
+#[cfg(feature = "gpu")]
+fn snippets_of_the_guide_and_the_post_run() {
+    let models = Models::new();
+    let stored = models.path("stored");
+    std::fs::create_dir(&stored).unwrap();
+    run("guide.cc", &[&models.path("square"), &stored]);
+    assert!(std::fs::read_dir(&stored).unwrap().next().is_some(), "nothing was stored");
+}

@@ -1,0 +1,367 @@
+#![allow(unsafe_code)]
+//! The graph of the runtime as plain data, and models of some of its nodes.
+//!
+//! Constants are not copied: they refer to the runtime's memory, which is the mapped model file. It exists as long as the
+//! interpreter, and so longer than the kernels that use it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use attache::model::schema::BuiltinOptionsT::{CallOnceOptions, IfOptions, WhileOptions};
+use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
+use attache::{Bytes, DataType, Model, ModelBuilder, ModelError, OperatorBuilder, Quantization, Shape, TensorBuilder};
+use attache_abi::report::text_from_c;
+use attache_abi::{
+    OPTIONAL_TENSOR, TfLiteAffineQuantization, TfLiteAllocationType, TfLiteContext, TfLiteFloatArray, TfLiteIntArray,
+    TfLiteNode, TfLiteQuantizationType, TfLiteRegistration, TfLiteTensor, options_of,
+};
+
+/// A tensor of the runtime.
+#[derive(Clone, Debug)]
+struct Tensor {
+    name: String,
+    /// `None` if the runtime states none.
+    data_type: Option<DataType>,
+    shape: Shape,
+    constant: Option<Bytes>,
+    quantization: Option<Quantization>,
+    is_variable: bool,
+    /// What keeps nodes that use the tensor from being delegated.
+    obstacle: Option<&'static str>,
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+enum Code {
+    Builtin(BuiltinOperator, BuiltinOptionsT),
+    Custom(String, Vec<u8>),
+    /// Something that no model can say, and why not.
+    Unknown(String),
+}
+
+/// A node of the execution plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// The runtime's index.
+    pub(crate) index: c_int,
+    /// TensorFlow Lite's name of the operator.
+    pub(crate) name: String,
+    code: Code,
+    version: i32,
+    inputs: Vec<Option<usize>>,
+    pub(crate) outputs: Vec<usize>,
+    intermediates: Vec<usize>,
+}
+
+impl Node {
+    /// Returns why no model can contain the node, if none can.
+    pub(crate) fn obstacle(&self) -> Option<&str> {
+        match &self.code {
+            Code::Unknown(reason) => Some(reason),
+            Code::Builtin(..) | Code::Custom(..) => None,
+        }
+    }
+
+    /// Makes this a node of which nothing but its outputs is known.
+    pub(crate) fn obscure(&mut self, reason: String) {
+        self.code = Code::Unknown(reason);
+    }
+
+    fn tensors(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().flatten().chain(&self.outputs).chain(&self.intermediates).copied()
+    }
+
+    /// Returns the tensors that the node reads.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().flatten().copied()
+    }
+}
+
+/// The execution plan of the runtime, with the tensors that its nodes use. Tensors have the runtime's indices.
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    tensors: BTreeMap<usize, Tensor>,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// A model of some nodes. Tensor `i` of its subgraph is the runtime's tensor `tensors[i]`.
+#[derive(Clone, Debug)]
+pub(crate) struct PartModel {
+    pub(crate) model: Model,
+    pub(crate) tensors: Vec<usize>,
+}
+
+impl Graph {
+    /// Reads the execution plan.
+    ///
+    /// # Safety
+    ///
+    /// `context` is the context that the runtime passed, and constants are used only as long as its interpreter exists.
+    pub(crate) unsafe fn read(context: *mut TfLiteContext) -> Result<Self, String> {
+        // SAFETY: the caller passes a valid context, whose functions may be called with it; what they return is valid
+        // until the plan is changed.
+        unsafe {
+            let functions = *context;
+            let (Some(plan_of), Some(node_of)) = (functions.GetExecutionPlan, functions.GetNodeAndRegistration) else {
+                return Err("the runtime shows no execution plan".into());
+            };
+            let mut plan = std::ptr::null_mut();
+            if !plan_of(context, &mut plan).is_ok() {
+                return Err("the runtime returns no execution plan".into());
+            }
+            let mut graph = Self { tensors: BTreeMap::new(), nodes: Vec::new() };
+            for index in TfLiteIntArray::elements(plan).to_vec() {
+                let (mut node, mut registration) = (std::ptr::null_mut(), std::ptr::null_mut());
+                if !node_of(context, index, &mut node, &mut registration).is_ok() {
+                    return Err(format!("the runtime returns no node {index}"));
+                }
+                graph.add(context, index, &*node, &*registration)?;
+            }
+            Ok(graph)
+        }
+    }
+
+    /// Adds a node and its tensors.
+    ///
+    /// # Safety
+    ///
+    /// As [`Graph::read`]; the node and the registration belong to the context.
+    unsafe fn add(
+        &mut self,
+        context: *mut TfLiteContext,
+        index: c_int,
+        node: &TfLiteNode,
+        registration: &TfLiteRegistration,
+    ) -> Result<(), String> {
+        // SAFETY: the caller states that the structs are the runtime's, so their pointers are null or valid.
+        unsafe {
+            let count = (*context).tensors_size;
+            let known = |tensor: &c_int| usize::try_from(*tensor).ok().filter(|tensor| *tensor < count);
+            let list = |array| TfLiteIntArray::elements(array).iter().map(known).collect::<Option<Vec<usize>>>();
+            let optional = |tensor: &c_int| match *tensor {
+                OPTIONAL_TENSOR => Some(None),
+                _ => known(tensor).map(Some),
+            };
+            let inputs = TfLiteIntArray::elements(node.inputs).iter().map(optional).collect::<Option<Vec<_>>>();
+            let (Some(inputs), Some(outputs)) = (inputs, list(node.outputs)) else {
+                return Err(format!("node {index} uses a tensor that does not exist"));
+            };
+            // Not all versions of the runtime have intermediates of all nodes.
+            let intermediates = list(node.intermediates).unwrap_or_default();
+            let (name, code) = code_of(node, registration);
+            let mut node = Node { index, name, code, version: registration.version, inputs, outputs, intermediates };
+            for tensor in node.tensors().collect::<BTreeSet<usize>>() {
+                let entry = self.tensors.entry(tensor);
+                let tensor = entry.or_insert_with(|| tensor_of(&*(*context).tensors.add(tensor)));
+                if let (Some(obstacle), None) = (tensor.obstacle, node.obstacle()) {
+                    let text = format!("tensor \"{}\" {obstacle}", tensor.name);
+                    node.obscure(text);
+                }
+            }
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
+    /// Returns the tensors that the runtime or other nodes write before `nodes` run.
+    pub(crate) fn inputs_of<'a>(&self, nodes: impl Iterator<Item = &'a Node> + Clone) -> Vec<usize> {
+        let made: BTreeSet<usize> = nodes.clone().flat_map(|node| node.outputs.iter().copied()).collect();
+        let read: BTreeSet<usize> = nodes.flat_map(Node::reads).collect();
+        read.into_iter().filter(|tensor| self.is_input(*tensor) && !made.contains(tensor)).collect()
+    }
+
+    /// Whether a partition that reads the tensor has it as an input: constants and variables are its own.
+    pub(crate) fn is_input(&self, tensor: usize) -> bool {
+        self.tensors.get(&tensor).is_some_and(|tensor| tensor.constant.is_none() && !tensor.is_variable)
+    }
+
+    /// Builds a model of some nodes. `shapes` replaces the shapes of tensors that the runtime states.
+    pub(crate) fn model<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a Node> + Clone,
+        inputs: &[usize],
+        outputs: &[usize],
+        shapes: &BTreeMap<usize, Shape>,
+    ) -> Result<PartModel, ModelError> {
+        let used = nodes.clone().flat_map(Node::tensors).chain(inputs.iter().chain(outputs).copied());
+        let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
+        let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
+        let mut builder = ModelBuilder::new("a partition");
+        builder.subgraph("main");
+        for index in &tensors {
+            builder.tensor(0, self.tensors[index].build(shapes.get(index)));
+        }
+        for node in nodes {
+            builder.operator(0, node.build(place));
+        }
+        let places = |tensors: &[usize]| tensors.iter().map(place).collect::<Vec<usize>>();
+        builder.inputs(0, &places(inputs)).outputs(0, &places(outputs));
+        Ok(PartModel { model: builder.model()?, tensors })
+    }
+}
+
+impl Tensor {
+    fn build(&self, shape: Option<&Shape>) -> TensorBuilder {
+        let shape = shape.unwrap_or(&self.shape).clone();
+        let mut tensor = TensorBuilder::new(&self.name, self.data_type.unwrap_or(DataType::Variant), shape);
+        if let Some(constant) = &self.constant {
+            tensor = tensor.data(constant.clone());
+        }
+        if let Some(quantization) = &self.quantization {
+            tensor = tensor.quantization(quantization);
+        }
+        if self.is_variable { tensor.variable() } else { tensor }
+    }
+}
+
+impl Node {
+    fn build(&self, place: impl Fn(&usize) -> usize) -> OperatorBuilder {
+        let inputs: Vec<Option<usize>> = self.inputs.iter().map(|tensor| tensor.as_ref().map(&place)).collect();
+        let outputs = self.outputs.iter().map(&place);
+        let operator = match &self.code {
+            Code::Builtin(operator, options) => {
+                OperatorBuilder::new(*operator, inputs, outputs).options(options.clone())
+            }
+            Code::Custom(name, options) => OperatorBuilder::custom(name, options.clone(), inputs, outputs),
+            // The name of no operator, so that it is not implemented.
+            Code::Unknown(_) => OperatorBuilder::custom(&format!("unknown {}", self.name), [], inputs, outputs),
+        };
+        let intermediates: Vec<usize> = self.intermediates.iter().map(&place).collect();
+        operator.version(self.version).intermediates(&intermediates)
+    }
+}
+
+/// Returns the name of a node's operator, and what it does.
+///
+/// # Safety
+///
+/// Both structs are the runtime's.
+unsafe fn code_of(node: &TfLiteNode, registration: &TfLiteRegistration) -> (String, Code) {
+    let operator = BuiltinOperator(registration.builtin_code);
+    // SAFETY: the caller states that the name is null or a text, that the options of a custom operator have the stated
+    // size, and that `builtin_data` is what the operator has.
+    unsafe {
+        let custom = text_from_c(registration.custom_name);
+        if operator == BuiltinOperator::CUSTOM {
+            let name = custom.unwrap_or("CUSTOM").to_owned();
+            let options = bytes_of(node.custom_initial_data.cast(), node.custom_initial_data_size);
+            return (name.clone(), Code::Custom(name, options.to_vec()));
+        }
+        let name = operator.variant_name().map_or_else(|| format!("BUILTIN_{}", operator.0), str::to_owned);
+        let unknown = |reason: &str| Code::Unknown(reason.to_owned());
+        let code = match operator {
+            BuiltinOperator::DELEGATE => unknown("another delegate runs it"),
+            _ => match options_of(operator, node.builtin_data) {
+                Some(CallOnceOptions(_) | IfOptions(_) | WhileOptions(_)) => {
+                    unknown("it calls subgraphs, which delegates do not see")
+                }
+                Some(options) => Code::Builtin(operator, options),
+                None => unknown("its parameters are not documented, or have values that no file has"),
+            },
+        };
+        let name = if operator == BuiltinOperator::DELEGATE { custom.unwrap_or(&name).to_owned() } else { name };
+        (name, code)
+    }
+}
+
+/// Returns the bytes at an address; none for null.
+///
+/// # Safety
+///
+/// The pointer is null or leads to as many bytes, which are not changed while they are in use.
+unsafe fn bytes_of<'a>(data: *const u8, size: c_int) -> &'a [u8] {
+    match usize::try_from(size) {
+        // SAFETY: the caller states that the bytes are there.
+        Ok(size) if !data.is_null() => unsafe { std::slice::from_raw_parts(data, size) },
+        _ => &[],
+    }
+}
+
+/// Describes a tensor.
+///
+/// # Safety
+///
+/// The tensor is the runtime's, and its constant bytes are used only as long as the interpreter exists.
+unsafe fn tensor_of(tensor: &TfLiteTensor) -> Tensor {
+    // SAFETY: the caller states that the pointers in the tensor are null or valid.
+    unsafe {
+        let shape = shape_of(tensor);
+        let data_type = tensor.kind.data_type();
+        let is_constant = tensor.allocation_type == TfLiteAllocationType::MMAP_RO;
+        let (quantization, is_affine) = quantization_of(tensor);
+        let obstacle = match () {
+            () if data_type.is_none() => Some("has no type"),
+            () if shape.is_none() => Some("has a negative extent"),
+            () if !tensor.sparsity.is_null() => Some("is sparse"),
+            () if !is_affine => Some("has a quantization other than scales and zero points"),
+            () => None,
+        };
+        Tensor {
+            name: text_from_c(tensor.name).unwrap_or_default().to_owned(),
+            data_type,
+            shape: shape.unwrap_or_default(),
+            constant: is_constant.then(|| borrowed(tensor)),
+            quantization,
+            is_variable: tensor.is_variable && !is_constant,
+            obstacle,
+        }
+    }
+}
+
+/// Returns the extents of a tensor; `None` if one is negative.
+///
+/// # Safety
+///
+/// The tensor is the runtime's.
+pub(crate) unsafe fn shape_of(tensor: &TfLiteTensor) -> Option<Shape> {
+    // SAFETY: the caller states that the array is null or valid.
+    Shape::from_signed(unsafe { TfLiteIntArray::elements(tensor.dims) })
+}
+
+/// Returns the scales and zero points of a tensor, and whether it has no other quantization.
+///
+/// # Safety
+///
+/// The tensor is the runtime's.
+unsafe fn quantization_of(tensor: &TfLiteTensor) -> (Option<Quantization>, bool) {
+    let of = &tensor.quantization;
+    if of.kind == TfLiteQuantizationType::NONE || of.params.is_null() {
+        return (None, of.kind == TfLiteQuantizationType::NONE || of.kind == TfLiteQuantizationType::AFFINE);
+    }
+    if of.kind != TfLiteQuantizationType::AFFINE {
+        return (None, false);
+    }
+    // SAFETY: the caller states that the struct is the one that its kind names, and its arrays are null or valid.
+    unsafe {
+        let affine = &*of.params.cast::<TfLiteAffineQuantization>();
+        let scale = TfLiteFloatArray::elements(affine.scale).to_vec();
+        let zero_point: Vec<i64> = TfLiteIntArray::elements(affine.zero_point).iter().map(|n| i64::from(*n)).collect();
+        let axis = usize::try_from(affine.quantized_dimension).unwrap_or_default();
+        let has_scales = !scale.is_empty();
+        (has_scales.then_some(Quantization { scale, zero_point, axis }), true)
+    }
+}
+
+/// Bytes that belong to the runtime.
+struct Borrowed(*const u8, usize);
+
+// SAFETY: the bytes are a mapped, read-only file, which any thread may read.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `Graph::read` was promised that constants are used only as long as the runtime has them.
+        unsafe { std::slice::from_raw_parts(self.0, self.1) }
+    }
+}
+
+/// Returns the bytes of a constant where the runtime has them.
+fn borrowed(tensor: &TfLiteTensor) -> Bytes {
+    if tensor.data.is_null() || tensor.bytes == 0 {
+        return Bytes::from_vec(Vec::new());
+    }
+    Bytes::new(Arc::new(Borrowed(tensor.data.cast(), tensor.bytes)))
+}

@@ -1,0 +1,267 @@
+#![allow(unsafe_code)]
+//! `TfLiteOpaqueTensor…`, apart from strings (`text.rs`).
+
+use std::ffi::{c_char, c_int, c_void};
+
+use attache_abi::{
+    TfLiteAllocationType, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType,
+    TfLiteStatus, TfLiteTensor, TfLiteType,
+};
+
+use crate::guard::guard;
+
+/// How the memory of tensors behaves, by allocation type: who allocated it, how long its address is the same, how long
+/// its content is, and from which step on the content and the shape are known. Numbers are those of TensorFlow Lite's
+/// enums `TfLiteAllocationStrategy`, `TfLiteRunStability` and `TfLiteRunStep`; 0 is unknown.
+static BEHAVIOUR: [[c_int; 5]; 9] = [
+    [1, 3, 3, 1, 1],
+    [2, 3, 3, 1, 1],
+    [3, 1, 2, 3, 2],
+    [3, 1, 3, 3, 2],
+    [4, 2, 2, 3, 3],
+    [0, 2, 2, 2, 2],
+    [0; 5],
+    [5, 3, 2, 3, 3],
+    [0; 5],
+];
+
+/// Returns a column of `BEHAVIOUR` for a tensor; 0 for null.
+///
+/// # Safety
+///
+/// The tensor is null or valid.
+unsafe fn behaviour(tensor: *const TfLiteTensor, column: usize) -> c_int {
+    // SAFETY: the caller states it.
+    let tensor = unsafe { tensor.as_ref() };
+    let row = tensor.and_then(|tensor| BEHAVIOUR.get(usize::try_from(tensor.allocation_type.0).ok()?));
+    row.map_or(0, |row| row[column])
+}
+
+/// Returns an extent of a list; -1 if there is none.
+///
+/// # Safety
+///
+/// The list is null or valid.
+unsafe fn extent(list: *const TfLiteIntArray, place: c_int) -> c_int {
+    // SAFETY: the caller states it.
+    let list = unsafe { TfLiteIntArray::elements(list) };
+    usize::try_from(place).ok().and_then(|place| list.get(place).copied()).unwrap_or(-1)
+}
+
+/// Returns the list of a tensor's extents with -1 for those that the caller decides, or else its shape.
+fn signature(tensor: &TfLiteTensor) -> *const TfLiteIntArray {
+    if tensor.dims_signature.is_null() { tensor.dims } else { tensor.dims_signature }
+}
+
+const NO_QUANTIZATION: TfLiteQuantization =
+    TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorType(tensor: *const TfLiteTensor) -> TfLiteType {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteType::NO_TYPE, || unsafe { tensor.as_ref().map_or(TfLiteType::NO_TYPE, |tensor| tensor.kind) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorNumDims(tensor: *const TfLiteTensor) -> i32 {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(-1, || unsafe { tensor.as_ref().map_or(-1, |tensor| TfLiteIntArray::elements(tensor.dims).len() as i32) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorDim(tensor: *const TfLiteTensor, place: i32) -> i32 {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(-1, || unsafe { tensor.as_ref().map_or(-1, |tensor| extent(tensor.dims, place)) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetNumDimsSignature(
+    tensor: *const TfLiteTensor,
+    count: *mut i32,
+) -> TfLiteStatus {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteStatus::ERROR, || unsafe {
+        match tensor.as_ref() {
+            Some(tensor) if !count.is_null() && !signature(tensor).is_null() => {
+                count.write(TfLiteIntArray::elements(signature(tensor)).len() as i32);
+                TfLiteStatus::OK
+            }
+            _ => TfLiteStatus::ERROR,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetDimSignature(
+    tensor: *const TfLiteTensor,
+    place: i32,
+    length: *mut i32,
+) -> TfLiteStatus {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteStatus::ERROR, || unsafe {
+        match tensor.as_ref() {
+            Some(tensor) if !length.is_null() => {
+                let list = TfLiteIntArray::elements(signature(tensor));
+                let Some(found) = usize::try_from(place).ok().and_then(|place| list.get(place)) else {
+                    return TfLiteStatus::ERROR;
+                };
+                length.write(*found);
+                TfLiteStatus::OK
+            }
+            _ => TfLiteStatus::ERROR,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorIsVariable(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { tensor.as_ref().map_or(0, |tensor| c_int::from(tensor.is_variable)) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorByteSize(tensor: *const TfLiteTensor) -> usize {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { tensor.as_ref().map_or(0, |tensor| tensor.bytes) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorData(tensor: *const TfLiteTensor) -> *mut c_void {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(std::ptr::null_mut(), || unsafe { tensor.as_ref().map_or(std::ptr::null_mut(), |tensor| tensor.data) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetAllocationType(tensor: *const TfLiteTensor) -> TfLiteAllocationType {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteAllocationType::MEM_NONE, || unsafe {
+        tensor.as_ref().map_or(TfLiteAllocationType::MEM_NONE, |tensor| tensor.allocation_type)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetAllocationStrategy(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { behaviour(tensor, 0) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetBufferAddressStability(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { behaviour(tensor, 1) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetDataStability(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { behaviour(tensor, 2) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetDataKnownStep(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { behaviour(tensor, 3) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetShapeKnownStep(tensor: *const TfLiteTensor) -> c_int {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(0, || unsafe { behaviour(tensor, 4) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorName(tensor: *const TfLiteTensor) -> *const c_char {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(std::ptr::null(), || unsafe { tensor.as_ref().map_or(std::ptr::null(), |tensor| tensor.name) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetQuantization(tensor: *const TfLiteTensor) -> TfLiteQuantization {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(NO_QUANTIZATION, || unsafe { tensor.as_ref().map_or(NO_QUANTIZATION, |tensor| tensor.quantization) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorGetQuantizationParams(
+    tensor: *const TfLiteTensor,
+) -> TfLiteQuantizationParams {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteQuantizationParams::default(), || unsafe {
+        tensor.as_ref().map_or(TfLiteQuantizationParams::default(), |tensor| tensor.params)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorCopyFromBuffer(
+    tensor: *mut TfLiteTensor,
+    buffer: *const c_void,
+    size: usize,
+) -> TfLiteStatus {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteStatus::ERROR, || unsafe {
+        match tensor.as_ref() {
+            Some(tensor) if tensor.bytes == size && (size == 0 || !tensor.data.is_null() && !buffer.is_null()) => {
+                if size > 0 {
+                    std::ptr::copy(buffer.cast::<u8>(), tensor.data.cast(), size);
+                }
+                TfLiteStatus::OK
+            }
+            _ => TfLiteStatus::ERROR,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorCopyToBuffer(
+    tensor: *const TfLiteTensor,
+    buffer: *mut c_void,
+    size: usize,
+) -> TfLiteStatus {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard(TfLiteStatus::ERROR, || unsafe {
+        match tensor.as_ref() {
+            Some(tensor) if tensor.bytes == size && (size == 0 || !tensor.data.is_null() && !buffer.is_null()) => {
+                if size > 0 {
+                    std::ptr::copy(tensor.data.cast::<u8>(), buffer.cast(), size);
+                }
+                TfLiteStatus::OK
+            }
+            _ => TfLiteStatus::ERROR,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorSetAllocationTypeToDynamic(tensor: *mut TfLiteTensor) {
+    // SAFETY: C code passes null, or what the runtime gave it.
+    guard((), || unsafe {
+        if let Some(tensor) = tensor.as_mut()
+            && tensor.allocation_type != TfLiteAllocationType::DYNAMIC
+        {
+            (tensor.allocation_type, tensor.data) = (TfLiteAllocationType::DYNAMIC, std::ptr::null_mut());
+        }
+    })
+}
+
+pub(super) static TABLE: super::Table = super::Table(&[
+    TfLiteOpaqueTensorType as *const (),
+    TfLiteOpaqueTensorNumDims as *const (),
+    TfLiteOpaqueTensorDim as *const (),
+    TfLiteOpaqueTensorGetNumDimsSignature as *const (),
+    TfLiteOpaqueTensorGetDimSignature as *const (),
+    TfLiteOpaqueTensorIsVariable as *const (),
+    TfLiteOpaqueTensorByteSize as *const (),
+    TfLiteOpaqueTensorData as *const (),
+    TfLiteOpaqueTensorGetAllocationType as *const (),
+    TfLiteOpaqueTensorGetAllocationStrategy as *const (),
+    TfLiteOpaqueTensorGetBufferAddressStability as *const (),
+    TfLiteOpaqueTensorGetDataStability as *const (),
+    TfLiteOpaqueTensorGetDataKnownStep as *const (),
+    TfLiteOpaqueTensorGetShapeKnownStep as *const (),
+    TfLiteOpaqueTensorName as *const (),
+    TfLiteOpaqueTensorGetQuantization as *const (),
+    TfLiteOpaqueTensorGetQuantizationParams as *const (),
+    TfLiteOpaqueTensorCopyFromBuffer as *const (),
+    TfLiteOpaqueTensorCopyToBuffer as *const (),
+    TfLiteOpaqueTensorSetAllocationTypeToDynamic as *const (),
+]);

@@ -1,0 +1,91 @@
+#![allow(unsafe_code)]
+//! A delegate of C: its address, the lock that all calls into it hold, and its end.
+
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use attache_abi::{DestroyDelegate, TfLiteContext, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
+
+/// A delegate of C.
+#[derive(Debug)]
+pub(crate) struct Source {
+    delegate: NonNull<TfLiteDelegate>,
+    destroy: Option<DestroyDelegate>,
+    lock: Mutex<()>,
+}
+
+// SAFETY: the delegate is called only while the lock is held, and those who give it away state that any thread may call it.
+unsafe impl Send for Source {}
+// SAFETY: as above.
+unsafe impl Sync for Source {}
+
+impl Source {
+    /// Takes a delegate, and the function that ends it, if somebody has to.
+    ///
+    /// # Safety
+    ///
+    /// The delegate is valid until `destroy` is called, or else for as long as this value lives. Its functions have the
+    /// types that TensorFlow Lite gives them, and any thread may call them, one at a time.
+    pub(crate) unsafe fn new(delegate: NonNull<TfLiteDelegate>, destroy: Option<DestroyDelegate>) -> Self {
+        Self { delegate, destroy, lock: Mutex::new(()) }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut TfLiteDelegate {
+        self.delegate.as_ptr()
+    }
+
+    /// Waits until no other thread calls the delegate.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the delegate uses the opaque interface alone.
+    pub(crate) fn is_opaque(&self) -> bool {
+        // SAFETY: the delegate is valid, as `new` demands.
+        unsafe { !(*self.as_ptr()).opaque_delegate_builder.is_null() }
+    }
+
+    /// Has the delegate prepare a graph.
+    ///
+    /// # Safety
+    ///
+    /// `context` is one of this library's, nothing refers to its session, and the lock is held.
+    pub(crate) unsafe fn prepare(&self, context: *mut TfLiteContext) -> TfLiteStatus {
+        let delegate = self.as_ptr();
+        // SAFETY: `new` and the caller state that the functions may be called; the builder is null or valid.
+        unsafe {
+            if let Some(builder) = (*delegate).opaque_delegate_builder.as_ref() {
+                return builder.Prepare.map_or(TfLiteStatus::ERROR, |prepare| prepare(context, delegate, builder.data));
+            }
+            (*delegate).Prepare.map_or(TfLiteStatus::ERROR, |prepare| prepare(context, delegate))
+        }
+    }
+
+    /// Copies a tensor from a buffer of the delegate's to its own memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`Source::prepare`]; `tensor` is one of the session.
+    pub(crate) unsafe fn read(&self, context: *mut TfLiteContext, tensor: *mut TfLiteTensor) -> TfLiteStatus {
+        let delegate = self.as_ptr();
+        // SAFETY: as in `prepare`.
+        unsafe {
+            let handle = (*tensor).buffer_handle;
+            if let Some(builder) = (*delegate).opaque_delegate_builder.as_ref() {
+                let copy = builder.CopyFromBufferHandle;
+                return copy.map_or(TfLiteStatus::ERROR, |copy| copy(context, delegate, builder.data, handle, tensor));
+            }
+            let copy = (*delegate).CopyFromBufferHandle;
+            copy.map_or(TfLiteStatus::ERROR, |copy| copy(context, delegate, handle, tensor))
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(destroy) = self.destroy {
+            // SAFETY: nothing uses the delegate any more: sessions and kernels keep their source.
+            unsafe { destroy(self.as_ptr()) };
+        }
+    }
+}

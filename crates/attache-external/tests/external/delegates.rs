@@ -1,0 +1,108 @@
+//! Delegates that do what they should.
+
+use attache::{CompiledModel, Interpreter, Outcome};
+use attache_external::ExternalDelegate;
+
+use crate::support::{COUNT, arithmetic, expected, library, model, run, with};
+
+/// Checks where the operators of the model run, by the delegate's name.
+fn check_placement(compiled: &CompiledModel, name: &str) {
+    let placement = compiled.placement();
+    let on = |index: usize| match &placement.nodes[index].outcome {
+        Outcome::On { delegate, partition } => format!("{delegate} {partition}"),
+        Outcome::Cpu => placement.nodes[index].reason.clone().unwrap_or_default(),
+        Outcome::Folded { into } => into.clone(),
+    };
+    let first = format!("{name} 0");
+    let expected = [&first, &first, &first, "the delegate does not take it", &format!("{name} 1")];
+    assert_eq!((0..5).map(on).collect::<Vec<_>>(), expected);
+    assert_eq!(placement.partitions, 2);
+}
+
+#[test]
+fn a_classic_delegate_runs_what_it_takes() {
+    let compiled = with(arithmetic("none")).compile().unwrap();
+    check_placement(&compiled, "arithmetic_none");
+    let mut interpreter = compiled.interpreter().unwrap();
+    for _ in 0..3 {
+        assert_eq!(run(&mut interpreter).unwrap(), expected());
+    }
+}
+
+#[test]
+fn interpreters_have_kernels_of_their_own() {
+    let compiled = with(arithmetic("none")).compile().unwrap();
+    let threads = (0..4).map(|_| {
+        let compiled = compiled.clone();
+        std::thread::spawn(move || {
+            let mut interpreter = compiled.interpreter().unwrap();
+            (0..50).for_each(|_| assert_eq!(run(&mut interpreter).unwrap(), expected()));
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn inputs_of_other_shapes_are_prepared_anew() {
+    let mut interpreter = with(arithmetic("none")).build().unwrap();
+    let before = run(&mut interpreter).unwrap();
+    // The constant does not fit, so the delegate takes only nodes of equal shapes; the CPU broadcasts the others.
+    interpreter.resize_input(0, &[1, 3]).unwrap();
+    interpreter.input(0).unwrap().copy_from(&[1.0f32, 2.0, 3.0]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.output(0).unwrap().elements(), COUNT);
+    interpreter.resize_input(0, &[2, 3]).unwrap();
+    assert_eq!(run(&mut interpreter).unwrap(), before);
+}
+
+#[test]
+fn delegates_and_kernels_are_freed() {
+    let path = library("arithmetic.c", "libfreed.so", &[]);
+    // SAFETY: the library is the one of this test, and its function has this type.
+    #[allow(unsafe_code)]
+    let alive = || unsafe {
+        let library = libloading::Library::new(&path).unwrap();
+        library.get::<unsafe extern "C" fn() -> i32>(b"arithmetic_alive\0").unwrap()()
+    };
+    {
+        let delegate = ExternalDelegate::load(&path, &[]).unwrap();
+        assert_eq!(alive(), 1);
+        let compiled = with(delegate).compile().unwrap();
+        let (mut one, mut other) = (compiled.interpreter().unwrap(), compiled.interpreter().unwrap());
+        drop(compiled);
+        // Two partitions in each of two interpreters. The second one has sessions of its own for them.
+        assert!(alive() >= 5, "{}", alive());
+        assert_eq!(run(&mut one).unwrap(), run(&mut other).unwrap());
+        drop(one);
+        assert_eq!(run(&mut other).unwrap(), expected());
+    }
+    assert_eq!(alive(), 0);
+}
+
+#[test]
+fn an_opaque_delegate_runs_what_it_takes() {
+    let path = library("opaque.c", "libopaque.so", &[]);
+    let compiled = with(ExternalDelegate::load(path, &[]).unwrap()).compile().unwrap();
+    check_placement(&compiled, "opaque");
+    let (mut one, mut other) = (compiled.interpreter().unwrap(), compiled.interpreter().unwrap());
+    assert_eq!(run(&mut one).unwrap(), expected());
+    assert_eq!(run(&mut other).unwrap(), expected());
+}
+
+#[test]
+fn a_stable_delegate_runs_what_it_takes() {
+    let path = library("opaque.c", "libstable.so", &["-DSTABLE"]);
+    let compiled = with(ExternalDelegate::load(&path, &[]).unwrap()).compile().unwrap();
+    check_placement(&compiled, "stable_arithmetic");
+    assert_eq!(run(&mut compiled.interpreter().unwrap()).unwrap(), expected());
+    let error = ExternalDelegate::load(&path, &[("power", "low")]).unwrap_err().to_string();
+    assert!(error.contains("\"power\"") && error.contains("\"settings\""), "{error}");
+}
+
+#[test]
+fn several_delegates_share_a_model() {
+    let classic = arithmetic("none");
+    let opaque = ExternalDelegate::load(library("opaque.c", "libsecond.so", &[]), &[]).unwrap();
+    let mut interpreter = Interpreter::builder(&model()).delegate(classic).delegate(opaque).build().unwrap();
+    assert_eq!(run(&mut interpreter).unwrap(), expected());
+}

@@ -1,0 +1,6 @@
+//! Delegates and operators in C, compiled by the tests from declarations of their own, run by Attaché.
+
+mod delegates;
+mod faults;
+mod operators;
+mod support;
