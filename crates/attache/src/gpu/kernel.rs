@@ -1,6 +1,7 @@
 //! The prepared partitions of the GPU delegate, and the kernels that run them.
 
 use std::any::Any;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue
 use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
 
 use super::exchange;
-use super::stored::compiled_again;
 use crate::{
     Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
     KernelProfile, KernelReport, PreparedPartition,
@@ -162,6 +162,16 @@ impl PreparedPartition for GpuPartition {
 
     fn take_parts(&self) -> Option<Vec<Vec<u8>>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Returns what each start compiles again although a partition is stored with these parts.
+fn compiled_again(parts: &[impl Deref<Target = [u8]>]) -> Option<&'static str> {
+    let [_, _, shaders, pipelines, _] = parts else { return None };
+    match (shaders.is_empty(), pipelines.is_empty()) {
+        (true, true) => Some("each start compiles all shaders: the device has no cache of pipelines"),
+        (true, false) => Some("each start translates the shaders: only replay stores them as the driver takes them"),
+        (false, _) => None,
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the GPU delegate stores of a partition, and how it restores it.
 
 use std::fmt;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use attache_base::Bytes;
@@ -110,16 +109,6 @@ fn restore(
     let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, quantized);
     let restored = GpuPartition::new(executable, info, runs).map_err(failed)?;
     Ok(Box::new(restored.restored(stored)))
-}
-
-/// Returns what each start compiles again although a partition is stored with these parts.
-pub(super) fn compiled_again(parts: &[impl Deref<Target = [u8]>]) -> Option<&'static str> {
-    let [_, _, shaders, pipelines, _] = parts else { return None };
-    match (shaders.is_empty(), pipelines.is_empty()) {
-        (true, true) => Some("each start compiles all shaders: the device has no cache of pipelines"),
-        (true, false) => Some("each start translates the shaders: only replay stores them as the driver takes them"),
-        (false, _) => None,
-    }
 }
 
 /// Whether a plan has the inputs and outputs of a partition, and refers to its nodes alone.
