@@ -59,7 +59,13 @@ fn parse(arguments: &[String]) -> Result<Options> {
 /// Builds the libraries, and returns the folder in which they are.
 fn build(options: &Options) -> Result<PathBuf> {
     let mut command = cargo();
-    command.args(["build", "--package", "attache-c", "--profile", &options.profile]);
+    match options.profile.as_str() {
+        "dev" => command.args(["build", "--package", "attache-c"]),
+        // Without the form for Rust programs, cargo optimizes the libraries as a whole.
+        profile => command
+            .args(["rustc", "--package", "attache-c", "--lib", "--profile", profile])
+            .args(["--crate-type", "cdylib,staticlib"]),
+    };
     command.args((!options.has_gpu).then_some("--no-default-features"));
     must(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
