@@ -92,6 +92,16 @@ fn of_signatures() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model of one custom operator that doubles.
+fn of_custom() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+    builder.operator(subgraph, OperatorBuilder::custom("Double", &[], [x], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -102,6 +112,7 @@ impl Models {
         std::fs::write(models.path("add"), of_one(BuiltinOperator::ADD, 2, &[1, 2, 2, 3])).unwrap();
         std::fs::write(models.path("square"), of_one(BuiltinOperator::SQUARE, 1, &[4])).unwrap();
         std::fs::write(models.path("signatures"), of_signatures()).unwrap();
+        std::fs::write(models.path("custom"), of_custom()).unwrap();
         models
     }
 
@@ -135,6 +146,12 @@ fn every_function_works_and_refuses_what_is_invalid() {
 #[test]
 fn structs_have_the_layout_of_tensorflow_lite() {
     run("structs.c", &[]);
+}
+
+#[test]
+fn operators_and_delegates_of_a_program_run() {
+    let models = Models::new();
+    run("extensions.c", &[&models.path("custom"), &models.path("add")]);
 }
 
 /// Returns a number of random sequences: many with `ATTACHE_DEEP=1`.
