@@ -52,7 +52,7 @@ fn run_with(program: &str, arguments: &[&OsStr]) {
         let mut rpath = OsString::from("-Wl,-rpath,");
         rpath.push(&library);
         let mut compile = compiler(program, compilers);
-        must(compile.arg("-L").arg(&library).arg("-lattache_c").arg(rpath).arg("-o").arg(&built));
+        must(compile.arg("-L").arg(&library).args(["-lattache_c", "-pthread"]).arg(rpath).arg("-o").arg(&built));
         let runner = std::env::var("ATTACHE_C_RUNNER").unwrap_or_default();
         let mut words = runner.split_whitespace();
         let mut command = match words.next() {
@@ -152,6 +152,12 @@ fn structs_have_the_layout_of_tensorflow_lite() {
 fn operators_and_delegates_of_a_program_run() {
     let models = Models::new();
     run("extensions.c", &[&models.path("custom"), &models.path("add")]);
+}
+
+#[test]
+fn threads_do_what_the_guide_allows() {
+    let models = Models::new();
+    run("threads.c", &[&models.path("add")]);
 }
 
 /// Returns a number of random sequences: many with `ATTACHE_DEEP=1`.
