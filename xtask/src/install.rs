@@ -59,7 +59,13 @@ fn parse(arguments: &[String]) -> Result<Options> {
 /// Builds the libraries, and returns the folder in which they are.
 fn build(options: &Options) -> Result<PathBuf> {
     let mut command = cargo();
-    command.args(["build", "--package", "attache-c", "--profile", &options.profile]);
+    match options.profile.as_str() {
+        "dev" => command.args(["build", "--package", "attache-c"]),
+        // Without the form for Rust programs, cargo optimizes the libraries as a whole.
+        profile => command
+            .args(["rustc", "--package", "attache-c", "--lib", "--profile", profile])
+            .args(["--crate-type", "cdylib,staticlib"]),
+    };
     command.args((!options.has_gpu).then_some("--no-default-features"));
     must(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -132,16 +138,19 @@ pub(crate) fn check() -> Result<()> {
 fn check_in(folder: &Path) -> Result<()> {
     let (prefix, projects) = (folder.join("prefix"), root().join("crates/attache-c/tests/installed"));
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a folder whose name is not UTF-8");
-    let arguments = ["--prefix", &text(&prefix)?, "--libdir", "lib/debian", "--profile", "dev"];
+    // The folder of Debian's packages, which CMake looks into.
+    let folder_of_libraries = Path::new("lib").join(must(Command::new("cc").arg("-print-multiarch"))?.trim());
+    let library_folder = text(&folder_of_libraries)?;
+    let arguments = ["--prefix", &text(&prefix)?, "--libdir", &library_folder, "--profile", "dev"];
     run(&arguments.map(str::to_owned))?;
     let build = folder.join("cmake");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&projects).arg("-B").arg(&build);
-    must(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", text(&prefix)?)).arg("-DCMAKE_LIBRARY_ARCHITECTURE=debian"))?;
+    must(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", text(&prefix)?)))?;
     must(Command::new("cmake").arg("--build").arg(&build))?;
     must(&mut Command::new(build.join("program")))?;
 
-    let libraries = prefix.join("lib/debian");
+    let libraries = prefix.join(&folder_of_libraries);
     let mut ask = Command::new("pkg-config");
     let flags = must(ask.args(["--cflags", "--libs", "attache"]).env("PKG_CONFIG_PATH", libraries.join("pkgconfig")))?;
     let program = folder.join("program");

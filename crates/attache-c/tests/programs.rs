@@ -1,5 +1,7 @@
 //! Programs in C and C++, compiled against the headers and the shared library as users compile theirs.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,14 +39,20 @@ fn must(command: &mut Command) {
 
 /// Compiles a program with each compiler and runs it. `ATTACHE_C_RUNNER` names a program that runs it, such as valgrind.
 fn run(program: &str, arguments: &[&Path]) {
+    let arguments: Vec<&OsStr> = arguments.iter().map(|path| path.as_os_str()).collect();
+    run_with(program, &arguments);
+}
+
+/// As [`run`], with arguments of any kind.
+fn run_with(program: &str, arguments: &[&OsStr]) {
     let folder = tempfile::tempdir().unwrap();
     let library = library_folder();
     for compilers in COMPILERS {
         let built = folder.path().join(compilers.0);
-        let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+        let mut rpath = OsString::from("-Wl,-rpath,");
         rpath.push(&library);
         let mut compile = compiler(program, compilers);
-        must(compile.arg("-L").arg(&library).arg("-lattache_c").arg(rpath).arg("-o").arg(&built));
+        must(compile.arg("-L").arg(&library).args(["-lattache_c", "-pthread"]).arg(rpath).arg("-o").arg(&built));
         let runner = std::env::var("ATTACHE_C_RUNNER").unwrap_or_default();
         let mut words = runner.split_whitespace();
         let mut command = match words.next() {
@@ -84,6 +92,16 @@ fn of_signatures() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model of one custom operator that doubles.
+fn of_custom() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+    builder.operator(subgraph, OperatorBuilder::custom("Double", &[], [x], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -94,6 +112,7 @@ impl Models {
         std::fs::write(models.path("add"), of_one(BuiltinOperator::ADD, 2, &[1, 2, 2, 3])).unwrap();
         std::fs::write(models.path("square"), of_one(BuiltinOperator::SQUARE, 1, &[4])).unwrap();
         std::fs::write(models.path("signatures"), of_signatures()).unwrap();
+        std::fs::write(models.path("custom"), of_custom()).unwrap();
         models
     }
 
@@ -127,6 +146,70 @@ fn every_function_works_and_refuses_what_is_invalid() {
 #[test]
 fn structs_have_the_layout_of_tensorflow_lite() {
     run("structs.c", &[]);
+}
+
+#[test]
+fn operators_and_delegates_of_a_program_run() {
+    let models = Models::new();
+    run("extensions.c", &[&models.path("custom"), &models.path("add")]);
+}
+
+#[test]
+fn threads_do_what_the_guide_allows() {
+    let models = Models::new();
+    run("threads.c", &[&models.path("add")]);
+}
+
+/// Returns a number of random sequences: many with `ATTACHE_DEEP=1`.
+fn sequences(few: usize, many: usize) -> OsString {
+    let deep = std::env::var("ATTACHE_DEEP").is_ok_and(|value| value == "1");
+    (if deep { many } else { few }).to_string().into()
+}
+
+#[test]
+fn random_sequences_of_calls_work() {
+    let models = Models::new();
+    run_with("random.c", &[models.path("add").as_os_str(), &sequences(200, 5000), OsStr::new("cpu")]);
+}
+
+#[test]
+#[cfg(feature = "gpu")]
+fn random_sequences_of_calls_work_on_a_gpu() {
+    let models = Models::new();
+    run_with("random.c", &[models.path("add").as_os_str(), &sequences(10, 300), OsStr::new("gpu")]);
+}
+
+/// Returns the names of the functions that the headers declare.
+fn declared(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            declared(&entry.path(), found);
+            continue;
+        }
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        for declaration in text.split("TFL_CAPI_EXPORT ").skip(1) {
+            let name = declaration.split('(').next().unwrap().split([' ', '*']).next_back().unwrap();
+            // The macro's own definition is no function.
+            if !name.starts_with("__") {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "gpu")]
+fn what_is_exported_is_what_the_headers_declare() {
+    let library = library_folder().join("libattache_c.so");
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let exported: BTreeSet<String> =
+        text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect();
+    let mut found = BTreeSet::new();
+    declared(&crate_folder().join("include"), &mut found);
+    let missing: Vec<_> = found.difference(&exported).collect();
+    let unknown: Vec<_> = exported.difference(&found).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "only declared: {missing:?}, only exported: {unknown:?}");
 }
 
 #[test]

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attache::graph::{TensorMut, TensorRef, Unsupported};
+use attache::graph::{Eval, Fact, Inferred, Lowering, Op, OpError, TensorMut, TensorRef, Unsupported};
 use attache::{
-    Claim, CompiledModel, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, GpuDelegate, Interpreter,
-    NodeContext, Outcome, Partition, Partitioning, PreparedPartition, Shape,
+    Claim, CompiledModel, Declaration, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, GpuDelegate,
+    Interpreter, NodeContext, OpResolver, Outcome, Partition, Partitioning, PreparedPartition, Shape,
 };
 
-use crate::graph::{Graph, Node, PartModel};
+use crate::graph::{Graph, Node, PartModel, UNKNOWN};
 
 /// The name of the GPU delegate in a placement.
 const GPU: &str = "GPU";
@@ -37,13 +37,15 @@ impl Claims {
         gpu: &GpuDelegate,
         partitioning: &Partitioning,
     ) -> Result<Self, Error> {
+        let mut resolver = OpResolver::new();
+        resolver.add_custom(UNKNOWN, 1..=i32::MAX, |declaration| Ok(Arc::new(UnknownOperator::new(declaration))));
         loop {
             let inputs = graph.inputs_of(graph.nodes.iter());
             let part = graph.model(graph.nodes.iter(), &inputs, outputs, &BTreeMap::new())?;
             let asked =
                 Arc::new(Asked { gpu: gpu.clone(), partitioning: partitioning.clone(), answers: Mutex::default() });
             let builder = Interpreter::builder(&part.model).threads(1);
-            match builder.delegate(asked.clone()).delegate(Runtime).compile() {
+            match builder.operators(&resolver).delegate(asked.clone()).compile() {
                 Ok(compiled) => return Ok(Self::of(graph, &part, &compiled, &asked)),
                 Err(error) if !obscure(&mut graph.nodes, &error) => return Err(error),
                 Err(_) => {}
@@ -103,11 +105,55 @@ fn obscure(nodes: &mut [Node], error: &Error) -> bool {
     let mut changed = false;
     for operator in operators {
         if let Some(node) = nodes.get_mut(operator).filter(|node| node.obstacle().is_none()) {
-            node.obscure(format!("it is invalid: {error}"));
+            node.obscure(
+                if error.kind() == ErrorKind::Model { "it is invalid" } else { "it is not implemented" }.into(),
+            );
             changed = true;
         }
     }
     changed
+}
+
+/// A node that the runtime runs, of which nothing but its outputs is known.
+#[derive(Debug)]
+struct UnknownOperator {
+    /// Why no model can contain the node.
+    reason: String,
+    outputs: Vec<Inferred>,
+}
+
+impl UnknownOperator {
+    /// The options are the reason. As in files, an empty shape may stand for an unknown one.
+    fn new(declaration: &Declaration<'_>) -> Self {
+        let reason = String::from_utf8_lossy(declaration.custom_options()).into_owned();
+        let stated = |output: &Inferred| Inferred {
+            shape: output.shape.clone().filter(|shape| shape.rank() > 0),
+            ..output.clone()
+        };
+        Self { reason, outputs: declaration.outputs.iter().map(stated).collect() }
+    }
+}
+
+impl Op for UnknownOperator {
+    fn name(&self) -> &str {
+        UNKNOWN
+    }
+
+    fn infer(&self, _: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+        Ok(self.outputs.clone())
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(OpError::unsupported(&self.reason))
+    }
+
+    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        Err(Unsupported::new(&self.reason))
+    }
+
+    fn has_side_effects(&self) -> bool {
+        true
+    }
 }
 
 /// Claims what the GPU delegate claims, and prepares nothing.
@@ -144,23 +190,6 @@ impl Delegate for Asked {
             answers.reasons.extend(node.node().origins.iter().map(|origin| (*origin, reason.to_string())));
         }
         claim
-    }
-
-    fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
-        Ok(Box::new(no_kernel))
-    }
-}
-
-/// Takes the place of the runtime, which runs everything else.
-struct Runtime;
-
-impl Delegate for Runtime {
-    fn name(&self) -> &str {
-        "runtime"
-    }
-
-    fn claim(&self, _: NodeContext<'_>) -> Result<Claim, Unsupported> {
-        Ok(Claim::new(()))
     }
 
     fn prepare(&self, _: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {

@@ -17,6 +17,10 @@ use attache_abi::{
     TfLiteNode, TfLiteQuantizationType, TfLiteRegistration, TfLiteTensor, options_of,
 };
 
+/// The name, in models, of the custom operator that stands for nodes that no model can contain. Its options are the
+/// reason.
+pub(crate) const UNKNOWN: &str = "an operator of the runtime";
+
 /// A tensor of the runtime.
 #[derive(Clone, Debug)]
 struct Tensor {
@@ -224,8 +228,7 @@ impl Node {
                 OperatorBuilder::new(*operator, inputs, outputs).options(options.clone())
             }
             Code::Custom(name, options) => OperatorBuilder::custom(name, options.clone(), inputs, outputs),
-            // The name of no operator, so that it is not implemented.
-            Code::Unknown(_) => OperatorBuilder::custom(&format!("unknown {}", self.name), [], inputs, outputs),
+            Code::Unknown(reason) => OperatorBuilder::custom(UNKNOWN, reason.as_bytes(), inputs, outputs),
         };
         let intermediates: Vec<usize> = self.intermediates.iter().map(&place).collect();
         operator.version(self.version).intermediates(&intermediates)

@@ -15,7 +15,8 @@ static ALLOWED: &[(&str, &[&str])] = &[
     // Its tests make models with the library.
     ("attache-cli", &["command", "attache", "external"]),
     ("attache-command", &["attache", "external"]),
-    ("attache-delegate", &["attache", "abi"]),
+    // Its tests load it as a delegate of others.
+    ("attache-delegate", &["attache", "abi", "external"]),
     ("attache-example-delegate", &["attache"]),
     ("attache-examples", &["attache", "example-delegate"]),
     ("attache-external", &["attache", "abi"]),

@@ -8,3 +8,5 @@
 #include "tensorflow/lite/delegates/gpu/gl_delegate.h"
 #include "tensorflow/lite/delegates/nnapi/nnapi_delegate_c_api.h"
 #include "tensorflow/lite/delegates/xnnpack/xnnpack_delegate.h"
+#include "tensorflow/lite/core/async/interop/c/types.h"
+#include "tensorflow/lite/profiling/telemetry/c/telemetry_setting.h"

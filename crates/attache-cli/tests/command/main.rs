@@ -8,6 +8,8 @@ mod bad_inputs;
 mod devices;
 mod diff;
 mod drawing;
+#[cfg(all(target_os = "linux", feature = "external"))]
+mod external;
 mod inputs;
 mod interface;
 mod models;

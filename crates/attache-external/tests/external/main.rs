@@ -2,5 +2,6 @@
 
 mod delegates;
 mod faults;
+mod opaque;
 mod operators;
 mod support;

@@ -1,0 +1,197 @@
+/* Operators and a delegate of the program's.
+
+   Arguments: a model with the custom operator "Double" of [4] floats, and one that adds two inputs of [1,2,2,3] floats. */
+
+#include "attache/attache.h"
+#include "check.h"
+#include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/c/c_api_opaque.h"
+
+static int made, freed, prepared, invoked;
+
+static void* init(TfLiteContext* context, const char* buffer, size_t length) {
+  (void)context;
+  (void)buffer;
+  (void)length;
+  ++made;
+  return malloc(1);
+}
+
+static void release(TfLiteContext* context, void* data) {
+  (void)context;
+  ++freed;
+  free(data);
+}
+
+static TfLiteStatus prepare(TfLiteContext* context, TfLiteNode* node) {
+  ++prepared;
+  const TfLiteTensor* input = &context->tensors[node->inputs->data[0]];
+  TfLiteTensor* output = &context->tensors[node->outputs->data[0]];
+  return context->ResizeTensor(context, output, TfLiteIntArrayCopy(input->dims));
+}
+
+static TfLiteStatus twice(TfLiteContext* context, TfLiteNode* node) {
+  ++invoked;
+  const TfLiteTensor* input = &context->tensors[node->inputs->data[0]];
+  TfLiteTensor* output = &context->tensors[node->outputs->data[0]];
+  const float* from = TfLiteTensorData(input);
+  for (size_t i = 0; i < input->bytes / sizeof(float); ++i) output->data.f[i] = 2.0f * from[i];
+  return kTfLiteOk;
+}
+
+static TfLiteRegistration doubling(void) {
+  TfLiteRegistration registration;
+  memset(&registration, 0, sizeof(registration));
+  registration.init = init;
+  registration.free = release;
+  registration.prepare = prepare;
+  registration.invoke = twice;
+  registration.custom_name = "Double";
+  registration.version = 1;
+  return registration;
+}
+
+/* Runs the model with these options, and checks what comes out. */
+static void runs(const char* path, TfLiteInterpreterOptions* options) {
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+  TfLiteModelDelete(model);
+  TfLiteInterpreterOptionsDelete(options);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  float* in = TfLiteTensorData(TfLiteInterpreterGetInputTensor(interpreter, 0));
+  in[3] = 21.0f;
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
+  const TfLiteTensor* out = TfLiteInterpreterGetOutputTensor(interpreter, 0);
+  CHECK(((const float*)TfLiteTensorData(out))[3] == 42.0f);
+  TfLiteInterpreterDelete(interpreter);
+}
+
+static const TfLiteRegistration* find_custom(void* user_data, const char* name, int version) {
+  return strcmp(name, "Double") == 0 && version == 1 ? user_data : NULL;
+}
+
+static const TfLiteRegistration* find_builtin(void* user_data, TfLiteBuiltinOperator op, int version) {
+  (void)user_data;
+  (void)op;
+  (void)version;
+  return NULL;
+}
+
+static const TfLiteOperator* find_operator(void* user_data, const char* name, int version) {
+  return strcmp(name, "Double") == 0 && version == 1 ? user_data : NULL;
+}
+
+static const TfLiteRegistration_V1* find_custom_v1(void* user_data, const char* name, int version) {
+  (void)version;
+  return strcmp(name, "Double") == 0 ? user_data : NULL;
+}
+
+static TfLiteStatus opaque_prepare(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node) {
+  (void)context;
+  return TfLiteOpaqueNodeNumberOfInputs(node) == 1 ? kTfLiteOk : kTfLiteError;
+}
+
+static TfLiteStatus opaque_twice(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node) {
+  const TfLiteOpaqueTensor* input = TfLiteOpaqueNodeGetInput(context, node, 0);
+  TfLiteOpaqueTensor* output = TfLiteOpaqueNodeGetOutput(context, node, 0);
+  const float* from = TfLiteOpaqueTensorData(input);
+  float* to = TfLiteOpaqueTensorData(output);
+  for (size_t i = 0; i < TfLiteOpaqueTensorByteSize(input) / sizeof(float); ++i) to[i] = 2.0f * from[i];
+  return kTfLiteOk;
+}
+
+static void operators(const char* path) {
+  /* Without the operator there is nothing to run. */
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  CHECK(TfLiteInterpreterCreate(model, NULL) == NULL);
+  TfLiteModelDelete(model);
+
+  const TfLiteRegistration registration = doubling();
+  TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsAddCustomOp(options, "Double", &registration, 1, 1);
+  runs(path, options);
+  CHECK(made > 0 && made == freed && prepared > 0 && invoked == 1);
+
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsSetOpResolver(options, find_builtin, find_custom, (void*)&registration);
+  runs(path, options);
+
+  TfLiteRegistration_V1 oldest;
+  memcpy(&oldest, &registration, sizeof(oldest));
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsSetOpResolverV1(options, NULL, find_custom_v1, &oldest);
+  runs(path, options);
+  CHECK(made == freed && invoked == 3);
+
+  TfLiteOperator* operator = TfLiteOperatorCreate(kTfLiteBuiltinCustom, "Double", 1, NULL);
+  TfLiteOperatorSetPrepare(operator, opaque_prepare);
+  TfLiteOperatorSetInvoke(operator, opaque_twice);
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsAddOperator(options, operator);
+  runs(path, options);
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsSetOpResolverExternal(options, NULL, find_operator, operator);
+  runs(path, options);
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsSetOpResolverExternalWithFallback(options, NULL, find_operator, NULL, NULL, operator);
+  runs(path, options);
+  TfLiteOperatorDelete(operator);
+}
+
+static TfLiteStatus add(TfLiteContext* context, TfLiteNode* node) {
+  const TfLiteTensor* a = &context->tensors[node->inputs->data[0]];
+  const TfLiteTensor* b = &context->tensors[node->inputs->data[1]];
+  TfLiteTensor* sum = &context->tensors[node->outputs->data[0]];
+  /* Not the sum, so that it shows who computed. */
+  for (size_t i = 0; i < sum->bytes / sizeof(float); ++i) sum->data.f[i] = a->data.f[i] + b->data.f[i] + 100.0f;
+  return kTfLiteOk;
+}
+
+static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
+  TfLiteIntArray* plan;
+  if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
+  TfLiteRegistration kernel;
+  memset(&kernel, 0, sizeof(kernel));
+  kernel.custom_name = "Adder";
+  kernel.invoke = add;
+  return context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, plan, delegate);
+}
+
+static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
+  (void)delegate;
+  context->ReportError(context, "no %s", "luck");
+  return kTfLiteDelegateError;
+}
+
+static void delegates(const char* path) {
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  TfLiteDelegate adder = TfLiteDelegateCreate(), failing = TfLiteDelegateCreate();
+  adder.Prepare = take_all;
+  failing.Prepare = fail;
+  TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsAddDelegate(options, &adder);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+  TfLiteInterpreterOptionsDelete(options);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  CHECK(attache_interpreter_delegated_count(interpreter) == 1);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
+  CHECK(((const float*)TfLiteTensorData(TfLiteInterpreterGetOutputTensor(interpreter, 0)))[0] == 100.0f);
+  TfLiteInterpreterDelete(interpreter);
+
+  /* A delegate that fails leaves the CPU. */
+  interpreter = TfLiteInterpreterCreate(model, NULL);
+  TfLiteInterpreterModifyGraphWithDelegate(interpreter, &failing);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
+  CHECK(attache_interpreter_delegated_count(interpreter) == 0);
+  CHECK(((const float*)TfLiteTensorData(TfLiteInterpreterGetOutputTensor(interpreter, 0)))[0] == 0.0f);
+  TfLiteInterpreterDelete(interpreter);
+  TfLiteModelDelete(model);
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 3);
+  operators(argv[1]);
+  delegates(argv[2]);
+  return 0;
+}
