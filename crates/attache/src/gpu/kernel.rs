@@ -383,6 +383,10 @@ impl DelegateKernel for GpuKernel {
         }
     }
 
+    fn io_bytes(&self) -> Option<u64> {
+        self.session.io_bytes()
+    }
+
     fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         if !self.profiled {
             return Ok(KernelProfile::default());
