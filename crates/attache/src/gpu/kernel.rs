@@ -304,6 +304,7 @@ pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
         GpuErrorKind::DeviceLost => DelegateErrorKind::DeviceLost,
+        GpuErrorKind::Usage => DelegateErrorKind::Usage,
         _ => DelegateErrorKind::Failed,
     };
     DelegateError::new(format!("TfLiteGpuDelegate {phase}: {error}")).with_kind(kind)

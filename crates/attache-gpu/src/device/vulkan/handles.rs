@@ -107,7 +107,9 @@ impl Vulkan {
             let text = format!("memory of {size} bytes and this type cannot be a buffer, which takes {needs}");
             return Err(GpuError::new(GpuErrorKind::Usage, text));
         };
-        let mut import = vk::ImportMemoryFdInfoKHR::default().handle_type(handle(kind)).fd(file.as_raw_fd());
+        // The memory owns the file from its allocation on. If that fails, some drivers have closed the file and others have
+        // not, so it is left to them.
+        let mut import = vk::ImportMemoryFdInfoKHR::default().handle_type(handle(kind)).fd(file.into_raw_fd());
         let mut alone = vk::MemoryDedicatedAllocateInfo::default().buffer(buffer.raw);
         let mut info = vk::MemoryAllocateInfo::default().allocation_size(bytes).memory_type_index(memory.index);
         info = info.push_next(&mut import);
@@ -115,8 +117,6 @@ impl Vulkan {
             info = info.push_next(&mut alone);
         }
         let buffer = self.allocated(buffer, &info).map_err(|error| refused(kind, error))?;
-        // The memory owns the file descriptor from its allocation on.
-        let _ = file.into_raw_fd();
         self.backed(buffer)
     }
 
@@ -139,8 +139,9 @@ impl Vulkan {
         }
         let semaphore = self.semaphore(0, false)?;
         let opaque = vk::ExternalSemaphoreHandleTypeFlags::OPAQUE_FD;
+        // As with memory, the file is left to the driver.
         let info =
-            vk::ImportSemaphoreFdInfoKHR::default().semaphore(semaphore).handle_type(opaque).fd(file.as_raw_fd());
+            vk::ImportSemaphoreFdInfoKHR::default().semaphore(semaphore).handle_type(opaque).fd(file.into_raw_fd());
         // SAFETY: the semaphore is new and of the kind that is exported, and the file descriptor is open.
         if let Err(error) = unsafe { files.import_semaphore_fd(&info) } {
             // SAFETY: the semaphore was never used.
@@ -148,8 +149,6 @@ impl Vulkan {
             let text = format!("the driver does not know the file as a semaphore of this device ({error})");
             return Err(GpuError::new(GpuErrorKind::Usage, text));
         }
-        // The semaphore owns the file descriptor from its import on.
-        let _ = file.into_raw_fd();
         Ok(semaphore)
     }
 }

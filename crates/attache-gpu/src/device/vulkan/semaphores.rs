@@ -79,6 +79,10 @@ impl Semaphore {
 impl Drop for Semaphore {
     fn drop(&mut self) {
         if let Some(vulkan) = self.device.vulkan() {
+            // The software driver (Mesa 22.3) uses a semaphore a little longer than until the end of the submission.
+            if self.device.adapter().is_software {
+                vulkan.settle();
+            }
             // SAFETY: recordings whose pending submissions use the semaphore own it.
             unsafe { vulkan.raw.destroy_semaphore(self.raw, None) };
         }

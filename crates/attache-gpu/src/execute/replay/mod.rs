@@ -85,6 +85,8 @@ struct Slot {
     lasts: Vec<usize>,
     /// Number of parts of the outputs that the last run copies.
     submitted: usize,
+    /// The outputs that were bound when the last run was submitted, which the host does not see.
+    unseen: Vec<usize>,
     /// The stream and the number of the last submission that copies outputs of the slot.
     written: Option<(usize, usize)>,
 }
@@ -490,7 +492,10 @@ impl Replayed {
             let copied = outputs.filter(|([from, to], bound)| from != to && bound.is_none());
             self.io_bytes += copied.map(|([_, to], _)| to.range.len() as u64).sum::<u64>();
         }
+        let bound = self.bound.bindings.outputs.iter().enumerate();
         let slot = &mut self.slots[slot];
+        slot.unseen.clear();
+        slot.unseen.extend(bound.filter(|(_, bound)| bound.is_some()).map(|(output, _)| output));
         (slot.last, slot.submitted) = (Some((index, number)), first);
         slot.written = if first > 0 { slot.last } else { slot.written };
         slot.lasts.resize(count, 0);
@@ -578,7 +583,7 @@ impl Recording for Replayed {
         let (Some(parts), Some(slot)) = (self.command_list.parts.get(slot), self.slots.get(slot)) else {
             return Ok(None);
         };
-        let Some((stream, number)) = slot.last else { return Ok(None) };
+        let Some((stream, number)) = slot.last.filter(|_| !slot.unseen.contains(&output)) else { return Ok(None) };
         let submissions = &self.streams[stream].submissions;
         let Some(Slice { range, .. }) = slot.outputs.get(output).filter(|_| submissions.has_ended(number)) else {
             return Ok(None);

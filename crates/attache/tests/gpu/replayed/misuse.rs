@@ -141,7 +141,7 @@ fn memory_is_not_used_by_both_sides_at_once() {
     let host = on_host(gpu.device(), &[0.0; 4]);
     interpreter.bind_input(0, at(&host)).unwrap();
     host.with_host(|bytes| {
-        refused(interpreter.invoke(), ErrorKind::Delegate, &["lent to the host"]);
+        refused(interpreter.invoke(), ErrorKind::Usage, &["lent to the host"]);
         refused(host.with_host(|_| ()), Usage, &["lent to the host"]);
         bytes[..4].copy_from_slice(&1.0f32.to_le_bytes());
     })
