@@ -7,11 +7,11 @@ use super::{Interpreter, SignatureRunner, TensorKey};
 use crate::{Commands, Error, InputMemory, OutputMemory};
 
 impl Interpreter {
-    /// Binds an input to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureSource`. All further runs read the input there, at the time when
-    /// they execute on the device, until it is bound to other memory or unbound. The memory stays alive that
-    /// long. The input cannot be written meanwhile. If it is resized, it has to be bound again, written or
-    /// unbound before the next run.
+    /// Binds an input to memory on the device of the delegate that runs the whole graph: `gpu::MemoryBinding` on
+    /// a device that the delegate opened, `gpu::BufferBinding` and `gpu::TextureSource` on one of the caller's.
+    /// All further runs read the input there, at the time when they execute on the device, until it is bound to
+    /// other memory or unbound. The memory stays alive that long. The input cannot be written meanwhile. If it is
+    /// resized, it has to be bound again, written or unbound before the next run.
     ///
     /// # Errors
     ///
@@ -25,10 +25,11 @@ impl Interpreter {
         self.set_input(self.main, input, Some(Arc::new(memory)))
     }
 
-    /// Binds an output to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureTarget`. All further runs write the output there, until it is
-    /// bound to other memory or unbound. The host cannot read the output meanwhile. If inputs are resized and
-    /// its shape changes, it has to be bound again or unbound before the next run.
+    /// Binds an output to memory on the device of the delegate that runs the whole graph: `gpu::MemoryBinding` on
+    /// a device that the delegate opened, `gpu::BufferBinding` and `gpu::TextureTarget` on one of the caller's.
+    /// All further runs write the output there, until it is bound to other memory or unbound. The host cannot
+    /// read the output meanwhile. If inputs are resized and its shape changes, it has to be bound again or unbound
+    /// before the next run.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ use attache_gpu::validated_adapter;
 use crate::validation;
 
 /// A device of the caller's.
-struct Own {
-    device: wgpu::Device,
+pub(crate) struct Own {
+    pub(crate) device: wgpu::Device,
     queue: wgpu::Queue,
 }
 
@@ -34,7 +34,7 @@ fn adapter() -> wgpu::Adapter {
 }
 
 impl Own {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::of(&adapter())
     }
 
@@ -46,7 +46,7 @@ impl Own {
         Self { device, queue }
     }
 
-    fn delegate(&self, options: GpuDelegateOptions) -> GpuDelegate {
+    pub(crate) fn delegate(&self, options: GpuDelegateOptions) -> GpuDelegate {
         GpuDelegate::with_device(self.device.clone(), self.queue.clone(), options).unwrap()
     }
 
