@@ -70,8 +70,8 @@ pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use cost::Cost;
 pub use delegate::{
     Claim, Clustering, Commands, Completion, Delegate, DelegateBindings, DelegateCache, DelegateError,
-    DelegateErrorKind, DelegateKernel, DelegateQueue, GraphClaims, GraphContext, InputMemory, KernelReport, NodeContext,
-    OutputMemory, Partition, Partitioning, PreparedPartition,
+    DelegateErrorKind, DelegateKernel, DelegateQueue, GraphClaims, GraphContext, InputMemory, KernelReport,
+    NodeContext, OutputMemory, Partition, Partitioning, PreparedPartition,
 };
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "_gpu")]
