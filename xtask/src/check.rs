@@ -43,7 +43,7 @@ static STEPS: &[Step] = &[
 const DEEP: [&str; 3] = ["gpu_stored", "gpu_ways", "shared_endurance"];
 
 /// Names of the integration tests that run in every check, on more cases with `--deep`.
-const DRAWN: [&str; 3] = ["gpu_goldens", "primitives", "stored_weights"];
+const DRAWN: [&str; 4] = ["gpu_goldens", "primitives", "programs", "stored_weights"];
 
 /// The environment variable that makes the tests in [`DRAWN`] generate and compare all of their cases.
 const DEEP_VARIABLE: &str = "ATTACHE_DEEP";

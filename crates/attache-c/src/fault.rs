@@ -2,6 +2,7 @@
 //! Errors on their way to C: a status, and a text for the reporter.
 
 use std::ffi::c_void;
+use std::io::Write;
 
 use attache::{Error, ErrorKind};
 use attache_abi::TfLiteStatus;
@@ -50,7 +51,8 @@ impl Reporter {
         match self.0 {
             // SAFETY: the program gave the function and its data to take errors.
             Some((function, user_data)) => unsafe { report(function, user_data, text) },
-            None => eprintln!("ERROR: {text}"),
+            // Where nobody reads it, there is nobody to tell.
+            None => drop(writeln!(std::io::stderr(), "ERROR: {text}")),
         }
     }
 

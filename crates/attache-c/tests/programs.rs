@@ -97,7 +97,7 @@ fn of_custom() -> Vec<u8> {
     let mut builder = ModelBuilder::new("test");
     let subgraph = builder.subgraph("main");
     let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
-    builder.operator(subgraph, OperatorBuilder::custom("Double", &[], [x], [y]));
+    builder.operator(subgraph, OperatorBuilder::custom("Double", [], [x], [y]));
     builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
     builder.finish()
 }
@@ -198,7 +198,6 @@ fn declared(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-#[cfg(feature = "gpu")]
 fn what_is_exported_is_what_the_headers_declare() {
     let library = library_folder().join("libattache_c.so");
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
@@ -207,6 +206,9 @@ fn what_is_exported_is_what_the_headers_declare() {
         text.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect();
     let mut found = BTreeSet::new();
     declared(&crate_folder().join("include"), &mut found);
+    if cfg!(not(feature = "gpu")) {
+        found.retain(|name| !name.contains("GpuDelegate") || name.starts_with("TfLiteTelemetry"));
+    }
     let missing: Vec<_> = found.difference(&exported).collect();
     let unknown: Vec<_> = exported.difference(&found).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "only declared: {missing:?}, only exported: {unknown:?}");

@@ -292,3 +292,21 @@ unsafe fn replace(context: *mut TfLiteContext, nodes: &[c_int], delegate: *mut T
         status.unwrap_or(TfLiteStatus::DELEGATE_ERROR)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_listed_as_ranges() {
+        assert_eq!(listed(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+        assert_eq!((listed(&[3]), listed(&[])), ("3".to_owned(), String::new()));
+        assert_eq!((counted(1, "operation"), counted(0, "operation")), ("1 operation".into(), "0 operations".into()));
+    }
+
+    #[test]
+    fn a_panic_is_a_status() {
+        let failed = guarded(std::ptr::null_mut(), TfLiteStatus::ERROR, || panic!("planted"));
+        assert_eq!(failed, TfLiteStatus::ERROR);
+    }
+}

@@ -129,3 +129,55 @@ unsafe extern "C" fn TfLiteGpuDelegateV2Delete(delegate: *mut TfLiteDelegate) {
     // SAFETY: the caller states where the pointer comes from.
     unsafe { delete(delegate) };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    thread_local! {
+        static REPORTED: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+
+    unsafe extern "C" fn report(text: *const c_char) {
+        // SAFETY: the library passes a text.
+        let text = unsafe { text_from_c(text) }.unwrap_or_default().to_owned();
+        REPORTED.with_borrow_mut(|reported| *reported = text);
+    }
+
+    /// Creates a delegate with one option, which fails, and returns the text of the error.
+    fn failed(key: *const c_char, value: *const c_char) -> String {
+        // SAFETY: there are one key and one value.
+        let delegate = unsafe { tflite_plugin_create_delegate(&key, &value, 1, Some(report)) };
+        assert!(delegate.is_null());
+        REPORTED.take()
+    }
+
+    #[test]
+    fn what_cannot_be_created_is_null_and_reported() {
+        let error = failed(c"speed".as_ptr(), c"high".as_ptr());
+        assert!(error.contains("there is no option \"speed\""), "{error}");
+        let error = failed(c"adapter".as_ptr(), c"no such adapter".as_ptr());
+        assert!(error.contains("no such adapter"), "{error}");
+        let error = failed(c"adapter".as_ptr(), std::ptr::null());
+        assert!(error.contains("an option is no text"), "{error}");
+        // SAFETY: null pointers are among what the function takes.
+        unsafe {
+            let delegate = tflite_plugin_create_delegate(std::ptr::null(), std::ptr::null(), 1, Some(report));
+            assert!(delegate.is_null() && REPORTED.take().contains("without keys or values"));
+            tflite_plugin_destroy_delegate(std::ptr::null_mut());
+            TfLiteGpuDelegateV2Delete(std::ptr::null_mut());
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_make_no_delegate() {
+        let options = TfLiteGpuDelegateOptionsV2 { inference_priority1: 0, ..TfLiteGpuDelegateOptionsV2Default() };
+        // SAFETY: the options are valid memory.
+        assert!(unsafe { TfLiteGpuDelegateV2Create(&options) }.is_null());
+        let options = TfLiteGpuDelegateOptionsV2 { inference_preference: 9, ..TfLiteGpuDelegateOptionsV2Default() };
+        // SAFETY: as above.
+        assert!(unsafe { TfLiteGpuDelegateV2Create(&options) }.is_null());
+    }
+}
