@@ -1,7 +1,7 @@
 """Checks the plug-in libattache_delegate.so in LiteRT, against LiteRT's own kernels and Attaché's own claims.
 
     pip install ai-edge-litert numpy        (also tested: ai-edge-litert 1.0.1, tflite-runtime 2.14.0, with numpy<2)
-    cargo build --profile dist -p attache-delegate
+    cargo rustc --profile dist -p attache-delegate --lib --crate-type cdylib
     python plugin.py LIBRARY [--option KEY=VALUE]... compare [--command attache] [--limit N] PATH...
     python plugin.py LIBRARY [--option KEY=VALUE]... cycles MODEL [--count 1000]
     python plugin.py LIBRARY [--option KEY=VALUE]... behaviour MODEL RESIZABLE_MODEL
