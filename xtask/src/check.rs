@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::{cargo, generate, install, root, setup, structure};
+use crate::{cargo, generate, install, plugin, root, setup, structure};
 
 /// One check of the gate.
 struct Step {
@@ -34,6 +34,7 @@ static STEPS: &[Step] = &[
     Step { name: "installed library for C", is_deep: false, run: install::check },
     Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
     Step { name: "deep tests", is_deep: true, run: test_deep },
+    Step { name: "plug-in in LiteRT", is_deep: true, run: plugin::check },
     Step { name: "tests with a poisoned CPU", is_deep: true, run: test_poisoned },
     Step { name: "tests through OpenGL ES", is_deep: true, run: test_gl },
     Step { name: "tests with a planted fault", is_deep: true, run: test_fault },

@@ -5,6 +5,7 @@
 mod check;
 mod generate;
 mod install;
+mod plugin;
 mod setup;
 mod source;
 mod speed_chart;

@@ -2,9 +2,9 @@
 //! `tflite_plugin_create_delegate` and `tflite_plugin_destroy_delegate`, and the functions of TensorFlow Lite's GPU
 //! delegate.
 //!
-//! The runtime shows its graph through C structs. [`graph`] copies them, apart from weights, and makes models of nodes,
+//! The runtime shows its graph through C structs. `graph.rs` copies them, apart from weights, and makes models of nodes,
 //! which are imported as any other model. A model of the whole execution plan tells which nodes the delegate claims
-//! ([`claims`]); a model of each partition is compiled and runs ([`delegate`], [`kernel`]).
+//! (`claims.rs`); a model of each partition is compiled and runs (`delegate.rs`, `kernel.rs`).
 
 mod claims;
 mod delegate;

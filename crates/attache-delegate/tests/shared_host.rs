@@ -1,11 +1,15 @@
 //! The plug-in, loaded as a delegate of others, claims what the GPU delegate claims and computes its bits, on the models of
 //! `$ATTACHE_SHARED/models`. Models that take tens of seconds on a software device run only if `ATTACHE_ALL_MODELS` is 1.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 
 use attache::gpu::InferencePreference;
-use attache::{CompiledModel, Delegate, GpuDelegate, GpuDelegateOptions, Interpreter, Model, Outcome};
+use attache::{CompiledModel, GpuDelegate, GpuDelegateOptions, Model, Outcome};
 use attache_external::ExternalDelegate;
+
+use common::{compile, library, run};
 
 /// Models that run only on request.
 const SLOW: [&str; 4] =
@@ -17,18 +21,6 @@ fn folder() -> PathBuf {
     shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared")).join("models")
 }
 
-/// Returns the library, which cargo builds beside the tests.
-fn library() -> PathBuf {
-    let tests = std::env::current_exe().expect("the path of the test").parent().expect("a folder").to_owned();
-    let name = format!("{}attache_delegate{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let found = [tests.join(&name), tests.join("..").join(&name)].into_iter().find(|path| path.exists());
-    found.expect("the plug-in is built with its tests")
-}
-
-fn compile(model: &Model, delegate: impl Delegate + 'static) -> CompiledModel {
-    Interpreter::builder(model).delegate(delegate).compile().expect("the model compiles")
-}
-
 /// Returns for each operator the number of the partition that it is in; `None` for one on the CPU.
 fn partitions(compiled: &CompiledModel) -> Vec<Option<usize>> {
     let partition = |outcome: &Outcome| match outcome {
@@ -37,20 +29,6 @@ fn partitions(compiled: &CompiledModel) -> Vec<Option<usize>> {
         Outcome::Folded { .. } => Some(usize::MAX),
     };
     compiled.placement().nodes.iter().map(|node| partition(&node.outcome)).collect()
-}
-
-/// Runs a model on bytes that depend on nothing but their place, and returns all outputs.
-fn run(compiled: &CompiledModel) -> Vec<Vec<u8>> {
-    let mut interpreter = compiled.interpreter().expect("an interpreter");
-    for input in 0..interpreter.inputs().len() {
-        let mut tensor = interpreter.input(input).expect("an input");
-        let values: Vec<f32> = (0..tensor.elements()).map(|place| (place * 37 % 101) as f32 / 101.0).collect();
-        tensor.quantize_from(&values).expect("floats are written");
-    }
-    interpreter.invoke().expect("it runs");
-    (0..interpreter.outputs().len())
-        .map(|output| interpreter.output(output).expect("an output").bytes().to_vec())
-        .collect()
 }
 
 #[test]
