@@ -99,9 +99,9 @@ impl AnswerPlace for Place<'_> {
     fn store(&self, answer: &Answer, parts: Vec<Vec<Vec<u8>>>) {
         let answer = postcard::to_allocvec(answer).expect("plain data becomes bytes");
         let description = format!("{}, plan for {}", described(self.model), self.by.description);
-        let (model, token) = (self.model.clone(), self.by.model_token.map(str::to_owned));
+        // Not on the thread: the model's bytes may be the caller's, who may free them before the thread has ended.
+        let origin = ModelOrigin::new(self.model, self.by.model_token).section();
         self.cache.store_later(self.key.clone(), move |cache, key| {
-            let origin = ModelOrigin::new(&model, token.as_deref()).section();
             let mut sections: Vec<&[u8]> = vec![&origin, &answer];
             sections.extend(parts.iter().flatten().map(Vec::as_slice));
             cache.store(key, &Contents::new(&description, &sections));
