@@ -53,7 +53,7 @@ pub(super) struct Bench {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32, 0>)]
     warmup: Option<u32>,
     /// Where inputs and outputs are: with `device` and `import` a run is what it takes from its submission to its end
-    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
+    #[arg(long, value_name = "PLACE", value_enum, default_value_t)]
     io: IoName,
     /// Show where the time goes: on the GPU dispatch by dispatch, on the CPU operator by operator
     #[arg(short, long)]

@@ -10,6 +10,11 @@ mod buffer;
 mod elements;
 #[cfg(unix)]
 mod external;
+// Without Vulkan, no runs use such memory.
+#[cfg_attr(
+    not(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))),
+    allow(dead_code)
+)]
 mod memory;
 mod owner;
 mod pixels;
@@ -27,6 +32,7 @@ pub(crate) use buffer::{Access, input_access, output_access};
 pub(crate) use elements::{from_device, to_device};
 #[cfg(unix)]
 pub use external::ExternalMemory;
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 pub(crate) use memory::Submitting;
 pub use memory::{DeviceMemory, MemoryBinding};
 pub use pixels::ChannelOrder;

@@ -91,12 +91,12 @@ impl DeviceBuffer {
 
     /// Copies bytes to the buffer, after all work that was submitted before, and waits for that.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        vulkan(&self.device)?.transfer(self, self.other_users(), offset, Bytes::Write(bytes))
+        vulkan(&self.device)?.transfer(self.raw(), self.other_users(), offset, Bytes::Write(bytes))
     }
 
     /// Copies bytes from the buffer, after all work that was submitted before, and waits for that.
     pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
-        vulkan(&self.device)?.transfer(self, self.other_users(), offset, Bytes::Read(bytes))
+        vulkan(&self.device)?.transfer(self.raw(), self.other_users(), offset, Bytes::Read(bytes))
     }
 
     /// Returns the queue family that stands for other users of the memory; `None` if there are none.

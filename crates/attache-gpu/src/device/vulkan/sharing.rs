@@ -49,8 +49,8 @@ impl Sharing {
     /// Returns what a device of this version of Vulkan can share.
     pub(super) fn of(hal: &wgpu::hal::vulkan::Device, version: u32) -> Self {
         let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
-        let is_enabled = |name: &std::ffi::CStr| {
-            version >= vk::API_VERSION_1_1 && hal.enabled_device_extensions().iter().any(|enabled| *enabled == name)
+        let is_enabled = |name: &'static std::ffi::CStr| {
+            version >= vk::API_VERSION_1_1 && hal.enabled_device_extensions().contains(&name)
         };
         let has_host = is_enabled(ash::ext::external_memory_host::NAME);
         let has_memory_files = is_enabled(ash::khr::external_memory_fd::NAME);

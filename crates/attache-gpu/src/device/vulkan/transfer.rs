@@ -4,7 +4,7 @@
 use ash::vk;
 use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
 
-use super::{Buffer, DeviceBuffer, Use, Vulkan, failed};
+use super::{Buffer, Use, Vulkan, failed};
 use crate::kernel::GpuError;
 
 /// The stages and accesses of runs and copies.
@@ -50,7 +50,7 @@ impl Vulkan {
     /// the queue family of other users of the buffer; `None` if it has none.
     pub(crate) fn transfer(
         &self,
-        buffer: &DeviceBuffer,
+        buffer: vk::Buffer,
         others: Option<u32>,
         offset: usize,
         bytes: Bytes<'_>,
@@ -79,7 +79,7 @@ impl Vulkan {
 
     fn copy(
         &self,
-        buffer: &DeviceBuffer,
+        buffer: vk::Buffer,
         others: Option<u32>,
         offset: usize,
         (staging, purpose): (&Buffer, Use),
@@ -97,7 +97,7 @@ impl Vulkan {
     fn record_copy(
         &self,
         pool: vk::CommandPool,
-        (buffer, others): (&DeviceBuffer, Option<u32>),
+        (buffer, others): (vk::Buffer, Option<u32>),
         offset: usize,
         (staging, purpose): (&Buffer, Use),
     ) -> Result<vk::CommandBuffer, GpuError> {
@@ -116,19 +116,19 @@ impl Vulkan {
         begun.map_err(failed("recording"))?;
         barrier((STAGES, WRITES), (Stage::TRANSFER, Access::TRANSFER_READ | Access::TRANSFER_WRITE));
         if let Some(others) = others {
-            self.own(commands, buffer.raw(), others, Ownership::Acquire);
+            self.own(commands, buffer, others, Ownership::Acquire);
         }
         let (there, here) = (offset as u64, 0);
         let (from, to, src_offset, dst_offset) = match purpose {
-            Use::Read => (buffer.raw(), staging.raw, there, here),
-            Use::Write | Use::Device => (staging.raw, buffer.raw(), here, there),
+            Use::Read => (buffer, staging.raw, there, here),
+            Use::Write | Use::Device => (staging.raw, buffer, here, there),
         };
         let region = vk::BufferCopy { src_offset, dst_offset, size: staging.size as u64 };
         // SAFETY: both buffers have this many bytes, and exist until the copy has ended.
         unsafe { raw.cmd_copy_buffer(commands, from, to, &[region]) };
         barrier((Stage::TRANSFER, Access::TRANSFER_WRITE), (STAGES | Stage::HOST, USES | Access::HOST_READ));
         if let Some(others) = others {
-            self.own(commands, buffer.raw(), others, Ownership::Release);
+            self.own(commands, buffer, others, Ownership::Release);
         }
         // SAFETY: the command buffer is recording.
         unsafe { raw.end_command_buffer(commands) }.map_err(failed("recording"))?;

@@ -130,7 +130,7 @@ fn models_are_chained() {
         let runs = (first.invoke_async().unwrap(), second.invoke_async().unwrap());
         second.wait(runs.1).unwrap();
         first.wait(runs.0).unwrap();
-        let [y, z] = expected(&alone.read::<f32>(0).unwrap(), &w);
+        let [y, z] = expected(alone.read::<f32>(0).unwrap(), &w);
         assert_eq!((read(&last, 32), second.read::<f32>(0).unwrap().to_vec()), (z, y), "round {round}");
     }
     validation::assert_silent();
