@@ -19,15 +19,21 @@ mod plan;
 mod variants;
 mod wgsl;
 
-pub use bind::{BoundTensor, BufferBinding, ChannelOrder, InputBinding, OutputBinding, TextureSource, TextureTarget};
+#[cfg(unix)]
+pub use bind::ExternalMemory;
+pub use bind::{
+    AlignedBytes, BoundTensor, BufferBinding, ChannelOrder, DeviceMemory, DeviceSemaphore, InputBinding, MemoryBinding,
+    OutputBinding, TextureSource, TextureTarget,
+};
 #[doc(hidden)]
 pub use device::validated_adapter;
 pub use device::{
-    Adapter, Backend, Device, DeviceCode, DeviceOptions, Fault, FaultPoint, OpenTimes, ShaderCode, Submission, adapters,
+    Adapter, Backend, Device, DeviceCode, DeviceId, DeviceOptions, Fault, FaultPoint, Fence, MemoryHandle, OpenTimes,
+    ShaderCode, Submission, adapters,
 };
 pub use execute::{
-    DevicePeaks, Executable, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport,
-    SharedValue, Span, StoredExecutable, Times, Wait, interface,
+    DevicePeaks, Executable, Interface, LoadCost, LoadedPlan, Recording, Runs, Session, SessionReport, SharedValue,
+    Span, StoredExecutable, Times, Wait, interface,
 };
 pub use fuse::fuse;
 pub use kernel::{

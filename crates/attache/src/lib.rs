@@ -24,7 +24,7 @@
 //! | options and delegates | [`InterpreterBuilder`] |
 //! | inputs and outputs | [`InputTensor`], [`OutputTensor`] |
 //! | several subgraphs that share variables | [`SignatureRunner`] |
-//! | inputs and outputs that stay on the GPU | [`Interpreter::bind_input`], [`gpu::BufferBinding`] |
+//! | inputs and outputs that stay on the GPU | [`Interpreter::bind_input`], [`gpu::BufferBinding`], [`gpu::MemoryBinding`] |
 //! | runs that are awaited, have a deadline or are cancelled | [`Run`], [`Cancellation`] |
 //! | operators of your own | [`OpResolver`], [`graph::Op`] |
 //! | accelerators of your own | [`Delegate`] |

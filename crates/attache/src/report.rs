@@ -26,6 +26,10 @@ pub struct Report {
     pub arena_lower_bound_bytes: usize,
     /// Bytes of device memory for constants.
     pub weights_bytes: usize,
+    /// Bytes of inputs and outputs of partitions that were copied between memory of the host and of devices so far; `None`
+    /// if a delegate does not count them. What the host writes where a device reads it, or a device where the host reads
+    /// it, counts if it crosses a bus.
+    pub io_bytes: Option<u64>,
     /// Number of partitions that were restored from what an earlier preparation stored.
     pub restored_partitions: usize,
     /// Milliseconds spent on compiling pipelines.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache::gpu::{Backend, BufferBinding, Submission, wgpu};
+use attache::gpu::{AlignedBytes, Backend, BufferBinding, DeviceMemory, MemoryBinding, Submission, wgpu};
 use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, Model, Run};
 
 fn times(variable: &str, otherwise: usize) -> usize {
@@ -79,6 +79,7 @@ fn runs_and_cycles_and_threads() {
     }
     assert_eq!(bits[0], bits[1], "both ways give the same bits");
     bound(&model);
+    bound_memory(&model);
 }
 
 fn threads(model: &Model, delegate: &GpuDelegate) {
@@ -227,6 +228,60 @@ fn bound_runs(
         staging.map_async(wgpu::MapMode::Read, .., |mapped| mapped.unwrap());
         device.poll(wgpu::PollType::wait_indefinitely()).unwrap();
         assert_eq!(staging.get_mapped_range(..).unwrap()[..expected.len()], expected[..], "run {index}");
+    }
+    interpreter.unbind_input(0).unwrap();
+    interpreter.unbind_output(0).unwrap();
+}
+
+/// Runs two models on two threads and one device that the delegate opened, each run with other memory for its first input
+/// and output: by turns of the device and of the host.
+fn bound_memory(model: &Model) {
+    let delegate = delegate(Submission::Replay);
+    let models = [model.clone(), Model::from_path(shared("mlperf_tiny_resnet8_float.tflite")).unwrap()];
+    let mut interpreters = models.each_ref().map(|model| (interpreter(model, &delegate, 0), Vec::new()));
+    let count = times("ATTACHE_INVOKES", 120);
+    for (runs, is_measured) in [(count.min(100), false), (count, true)] {
+        let before = resident_bytes();
+        std::thread::scope(|scope| {
+            for (interpreter, expected) in &mut interpreters {
+                let delegate = &delegate;
+                scope.spawn(move || bound_memory_runs(interpreter, expected, delegate, runs));
+            }
+        });
+        let after = resident_bytes();
+        println!("{runs} runs with other memory, twice: resident {before} bytes before, {after} after");
+        assert!(!is_measured || after as f64 <= before as f64 * 1.02, "{before} bytes grew to {after}");
+    }
+}
+
+/// Runs an interpreter with new memory for its input and for its output each time.
+fn bound_memory_runs(interpreter: &mut Interpreter, expected: &mut Vec<Vec<u8>>, delegate: &GpuDelegate, runs: usize) {
+    if expected.is_empty() {
+        for seed in 0..2 {
+            write(interpreter, seed);
+            expected.push(run(interpreter).remove(0));
+        }
+    }
+    let device = delegate.device();
+    let memory = |size: usize, is_host: bool| match device.host_alignment().filter(|_| is_host) {
+        Some(alignment) => DeviceMemory::of_host(device, AlignedBytes::new(size, alignment)).unwrap(),
+        None => DeviceMemory::new(device, size.next_multiple_of(4)).unwrap(),
+    };
+    let inputs = [0, 1].map(|seed| {
+        write(interpreter, seed);
+        bytes_of(interpreter.input_mut::<f32>(0).unwrap())
+    });
+    let mut read = vec![0; expected[0].len()];
+    for index in 0..runs {
+        let (bytes, expected) = (&inputs[index % 2], &expected[index % 2]);
+        let is_host = index % 4 < 2;
+        let (input, output) = (memory(bytes.len(), is_host), memory(read.len(), is_host));
+        input.write(0, bytes).unwrap();
+        interpreter.bind_input(0, MemoryBinding::new(&input)).unwrap();
+        interpreter.bind_output(0, MemoryBinding::new(&output)).unwrap();
+        interpreter.invoke().unwrap();
+        output.read(0, &mut read).unwrap();
+        assert_eq!(&read, expected, "run {index}");
     }
     interpreter.unbind_input(0).unwrap();
     interpreter.unbind_output(0).unwrap();

@@ -1,13 +1,24 @@
-//! Memory of the caller's that inputs and outputs are bound to: buffers and textures of wgpu.
+//! Memory of the caller's that inputs and outputs are bound to: buffers and textures of wgpu on a device of the caller's,
+//! and memory of Vulkan ([`DeviceMemory`]) on a device that this crate opened.
 //!
 //! Contract: a buffer that holds the elements as the device stores them is used where it is. Every other memory is
 //! transferred on the device, before the first or after the last dispatch of a run: by a copy, or by one dispatch that
 //! converts ([`Transfer`]). What cannot be is an error when it is bound, never a panic, and changes nothing.
 
+mod aligned;
 mod buffer;
 mod elements;
+#[cfg(unix)]
+mod external;
+// Without Vulkan, no runs use such memory.
+#[cfg_attr(
+    not(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))),
+    allow(dead_code)
+)]
+mod memory;
 mod owner;
 mod pixels;
+mod semaphore;
 mod source;
 mod target;
 mod transfer;
@@ -15,10 +26,17 @@ mod transfer;
 use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Scalar;
 
+pub use aligned::AlignedBytes;
 pub use buffer::BufferBinding;
 pub(crate) use buffer::{Access, input_access, output_access};
 pub(crate) use elements::{from_device, to_device};
+#[cfg(unix)]
+pub use external::ExternalMemory;
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
+pub(crate) use memory::Submitting;
+pub use memory::{DeviceMemory, MemoryBinding};
 pub use pixels::ChannelOrder;
+pub use semaphore::DeviceSemaphore;
 pub use source::TextureSource;
 pub use target::TextureTarget;
 pub(crate) use transfer::{Slice, Transfer, bind_group};
@@ -33,6 +51,8 @@ pub enum InputBinding {
     Buffer(BufferBinding),
     /// A texture, whose pixels are converted to the elements of the tensor.
     Texture(TextureSource),
+    /// A range of memory of a device that the delegate opened, with the elements of the tensor, in its own type.
+    Memory(MemoryBinding),
 }
 
 /// Memory that an output is written to.
@@ -43,6 +63,8 @@ pub enum OutputBinding {
     Buffer(BufferBinding),
     /// A texture, whose pixels are made from the elements of the tensor.
     Texture(TextureTarget),
+    /// A range of memory of a device that the delegate opened, for the elements of the tensor, in its own type.
+    Memory(MemoryBinding),
 }
 
 /// A tensor that is bound: what its elements mean to the caller, and how the device stores them.

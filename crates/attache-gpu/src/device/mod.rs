@@ -4,6 +4,8 @@
 mod code;
 pub(crate) mod constants;
 mod fault;
+mod fence;
+mod handle;
 #[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
 mod memory;
 mod pipeline_cache;
@@ -34,6 +36,9 @@ use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind, Matrices, Params, Vari
 pub use code::{DeviceCode, ShaderCode};
 pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultPoint};
+pub use fence::Fence;
+pub(crate) use handle::HostBytes;
+pub use handle::{DeviceId, MemoryHandle};
 pub use search::{adapters, validated_adapter};
 pub use submission::Submission;
 
@@ -392,6 +397,20 @@ impl Device {
     /// than floats.
     pub fn multiplies_bytes(&self) -> bool {
         self.vulkan().is_some_and(Vulkan::multiplies_bytes)
+    }
+
+    /// Returns what identifies the device and its driver for other processes; `None` if it is not one of Vulkan that this
+    /// crate opened.
+    #[must_use]
+    pub fn id(&self) -> Option<DeviceId> {
+        self.vulkan().map(Vulkan::id)
+    }
+
+    /// Returns the alignment in bytes that address and size of host memory need for
+    /// [`DeviceMemory::of_host`](crate::DeviceMemory::of_host); `None` if the device imports no host memory.
+    #[must_use]
+    pub fn host_alignment(&self) -> Option<usize> {
+        self.vulkan().and_then(Vulkan::host_alignment)
     }
 
     pub(crate) fn vulkan(&self) -> Option<&Vulkan> {

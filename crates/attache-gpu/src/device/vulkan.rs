@@ -6,7 +6,13 @@
 //! Otherwise it shares wgpu's queue, and every submission has to take the lock of [`Vulkan::queue`].
 #![allow(unsafe_code)]
 
+mod device_buffer;
+#[cfg(unix)]
+mod handles;
 mod pipelines;
+mod semaphores;
+mod sharing;
+mod transfer;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,8 +22,11 @@ use ash::vk;
 use wgpu::naga::back::spv;
 use wgpu::naga::proc;
 
+pub(crate) use self::device_buffer::DeviceBuffer;
 pub(crate) use self::pipelines::Pipeline;
-use crate::device::Device;
+pub(crate) use self::semaphores::Semaphore;
+use self::sharing::Sharing;
+pub(crate) use self::transfer::{Ownership, STAGES, USES, WRITES};
 use crate::device::constants::ConstantStore;
 pub(crate) use crate::device::memory::Use;
 use crate::device::memory::{Kind, atoms};
@@ -52,6 +61,9 @@ pub(crate) struct Vulkan {
     pub(crate) constants: ConstantStore<DeviceBuffer>,
     /// Unsignalled fences for later submissions. A driver may need a third of a millisecond to create one.
     fences: Mutex<Vec<vk::Fence>>,
+    sharing: Sharing,
+    /// Whether memory of the device is memory of the host.
+    is_unified: bool,
 }
 
 /// The timestamp counter of a queue family.
@@ -83,43 +95,6 @@ pub(crate) struct Buffer {
 
 // SAFETY: the mapping belongs to this buffer only, and is accessed only through a borrow of it.
 unsafe impl Send for Buffer {}
-
-/// A buffer that is not mapped, which several recordings can use. Dropping it frees it.
-pub(crate) struct DeviceBuffer {
-    device: Device,
-    /// The buffer, which is `Some` until `DeviceBuffer` is dropped.
-    buffer: Option<Buffer>,
-}
-
-// SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
-unsafe impl Sync for DeviceBuffer {}
-
-impl DeviceBuffer {
-    /// Allocates `size` bytes in memory of the device. Fails if the device has no Vulkan objects, or no such
-    /// memory left.
-    pub(crate) fn new(device: &Device, size: usize) -> Result<Self, GpuError> {
-        let no_vulkan = || GpuError::new(GpuErrorKind::Unsupported, "a device without Vulkan");
-        let buffer = device.vulkan().ok_or_else(no_vulkan)?.buffer(size, Use::Device)?;
-        Ok(Self { device: device.clone(), buffer: Some(buffer) })
-    }
-
-    pub(crate) fn raw(&self) -> vk::Buffer {
-        self.buffer.as_ref().map_or(vk::Buffer::null(), |buffer| buffer.raw)
-    }
-
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
-    }
-}
-
-impl Drop for DeviceBuffer {
-    fn drop(&mut self) {
-        if let (Some(vulkan), Some(buffer)) = (self.device.vulkan(), self.buffer.take()) {
-            // SAFETY: recordings that use the buffer own it until their runs have ended.
-            unsafe { vulkan.free(buffer) };
-        }
-    }
-}
 
 /// Creates a Vulkan instance whose validation layer writes to the log; `None` if Vulkan is not available.
 /// wgpu itself enables these messages only together with source language information in shaders, which the
@@ -207,7 +182,8 @@ fn with_own(
     // SAFETY: no object obtained through the guard is destroyed here.
     let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
     let own = ComputeQueues { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
-    if own.queues.is_none() && !own.is_unchecked {
+    let shares = sharing::extensions(&hal);
+    if own.queues.is_none() && !own.is_unchecked && shares.is_empty() {
         return Ok(None);
     }
     let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default().pipeline_robustness(true);
@@ -216,6 +192,11 @@ fn with_own(
         if let Some(Queues { family, count }) = own.queues {
             let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(family);
             arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..count as usize]));
+        }
+        for name in shares {
+            if !arguments.extensions.contains(&name) {
+                arguments.extensions.push(name);
+            }
         }
         if own.is_unchecked {
             arguments.extensions.push(ash::ext::pipeline_robustness::NAME);
@@ -334,6 +315,11 @@ impl Vulkan {
             pipelines: Pipelines::default(),
             constants: ConstantStore::default(),
             fences: Mutex::default(),
+            sharing: Sharing::of(&hal, version),
+            is_unified: matches!(
+                properties.device_type,
+                vk::PhysicalDeviceType::INTEGRATED_GPU | vk::PhysicalDeviceType::CPU
+            ),
             raw: Arc::new(raw),
         })
     }
@@ -347,6 +333,11 @@ impl Vulkan {
     /// Whether pipelines are created without bounds checks of buffer accesses.
     pub(crate) fn is_unchecked(&self) -> bool {
         self.is_unchecked
+    }
+
+    /// Whether memory of the device is memory of the host, as of integrated GPUs and software devices.
+    pub(crate) fn is_unified(&self) -> bool {
+        self.is_unified
     }
 
     /// Returns the maximum number of runs of one recording that may execute concurrently.
@@ -411,9 +402,7 @@ impl Vulkan {
     /// Creates a buffer of `size` bytes with all usages that recordings need, in memory of its own that suits
     /// `purpose`. The memory is mapped unless only the device uses it.
     pub(crate) fn buffer(&self, size: usize, purpose: Use) -> Result<Buffer, GpuError> {
-        use vk::BufferUsageFlags as Flags;
-        let all = Flags::STORAGE_BUFFER | Flags::UNIFORM_BUFFER | Flags::TRANSFER_SRC | Flags::TRANSFER_DST;
-        let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(all);
+        let info = vk::BufferCreateInfo::default().size(size.max(4) as u64).usage(sharing::usages());
         // SAFETY: the device exists, and the structure is complete.
         let raw = unsafe { self.raw.create_buffer(&info, None) }.map_err(failed("a buffer"))?;
         let (memory, mapped) = (vk::DeviceMemory::null(), std::ptr::null_mut());

@@ -134,6 +134,10 @@ impl Recording for Failing {
         self.inner.encode(encoder)
     }
 
+    fn io_bytes(&self) -> Option<u64> {
+        self.inner.io_bytes()
+    }
+
     fn times(&mut self) -> Result<Times, GpuError> {
         self.inner.times()
     }

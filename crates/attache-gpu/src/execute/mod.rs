@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
-use crate::device::{Device, DeviceCode, ShaderCode, Submission};
+use crate::device::{Device, DeviceCode, Fence, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
 use crate::plan::{Plan, WeightSource};
@@ -199,22 +199,19 @@ pub trait Recording: Send {
         Err(no_binding())
     }
 
+    /// Returns the bytes of inputs and outputs that were copied between memory of the host and of the device so far, without
+    /// padding that is not copied; `None` if they are not counted. What the host writes where the device reads it, or the
+    /// device where the host reads it, counts if it crosses a bus.
+    fn io_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Waits for the last run and returns the time of each of its dispatches. There must have been a run.
     ///
     /// # Errors
     ///
     /// Fails unless the recording is timed ([`Runs::timed`]), or if the device fails or is lost.
     fn times(&mut self) -> Result<Times, GpuError>;
-}
-
-/// The end of a run, for which any thread can wait.
-pub trait Fence: Send + Sync {
-    /// Waits until the run has ended, but at most this long. Returns whether it has ended.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the device fails or is lost.
-    fn wait(&self, timeout: Duration) -> Result<bool, GpuError>;
 }
 
 /// The completion of a run that has ended, or that was never started.
@@ -349,7 +346,7 @@ fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
 /// Returns the error for a recording that runs on a device of its own.
 fn no_binding() -> GpuError {
     let remedy = "make the delegate with GpuDelegate::with_device";
-    usage(format!("memory is bound, and commands are added to an encoder, on a device of the caller's; {remedy}"))
+    usage(format!("commands are added to an encoder on a device of the caller's; {remedy}"))
 }
 
 /// Returns the error for a device or a recording without timestamps.

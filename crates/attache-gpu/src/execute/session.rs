@@ -398,8 +398,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such input, if the memory does not fit it, lacks a usage or is of another device, if the
-    /// session runs on a device that this crate opened, or if the device fails or is lost. The binding is then as before.
+    /// Fails if there is no such input, if the memory does not fit it, lacks a usage, is of another device or is not of the
+    /// kind that the session binds (wgpu's on a device of the caller's, [`DeviceMemory`](crate::DeviceMemory) in replay),
+    /// or if the device fails or is lost. The binding is then as before.
     pub fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
         check_bound("input", input, self.input_size(input)?, bound.as_ref().map(|(_, tensor)| tensor))?;
         self.recording.bind_input(input, bound)
@@ -425,6 +426,14 @@ impl Session {
     /// if the device fails or is lost.
     pub fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {
         self.recording.encode(encoder)
+    }
+
+    /// Returns the bytes of inputs and outputs that were copied between memory of the host and of the device so far; `None`
+    /// if they are not counted. What the host writes where the device reads it, or the device where the host reads it,
+    /// counts if it crosses a bus.
+    #[must_use]
+    pub fn io_bytes(&self) -> Option<u64> {
+        self.recording.io_bytes()
     }
 
     /// Waits for the last run and returns the time of each of its dispatches.

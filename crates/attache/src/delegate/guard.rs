@@ -238,6 +238,11 @@ impl Kernel {
         }));
     }
 
+    /// Calls [`DelegateKernel::io_bytes`]. Returns `None` if it panics.
+    pub(crate) fn io_bytes(&self) -> Option<u64> {
+        self.call("io_bytes", |inner| Ok(inner.io_bytes())).ok().flatten()
+    }
+
     /// Calls [`DelegateKernel::profile`]. A panic is returned as an error.
     pub(crate) fn profile(&mut self) -> Result<KernelProfile, DelegateError> {
         self.call_mut("profile", |inner| inner.profile())

@@ -402,6 +402,12 @@ pub trait DelegateKernel: Send {
     /// device. [`DelegateKernel::invoke`] then need not write them to the host.
     fn keep_on_device(&mut self, _outputs: &[usize]) {}
 
+    /// Returns the bytes of inputs and outputs that were copied between memory of the host and of the accelerator so far;
+    /// `None` if they are not counted.
+    fn io_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the timing of the last run; empty if it was not measured.
     ///
     /// # Errors

@@ -1,27 +1,34 @@
-//! Inputs and outputs in memory of a caller's own wgpu device, and commands in its encoders.
+//! Inputs and outputs in memory of a caller's own wgpu device, and commands in its encoders; and in memory of a device that
+//! the delegate opened.
 
 use std::any::Any;
 
 use attache_gpu::{
-    BoundTensor, BufferBinding, GpuError, GpuErrorKind, InputBinding, OutputBinding, TextureSource, TextureTarget, wgpu,
+    BoundTensor, BufferBinding, GpuError, GpuErrorKind, InputBinding, MemoryBinding, OutputBinding, TextureSource,
+    TextureTarget, wgpu,
 };
 use attache_graph::Fact;
 
 use super::kernel::{GpuKernel, Port, failure};
-use crate::{Commands, DelegateBindings, DelegateError, DelegateErrorKind, InputMemory, OutputMemory};
+use crate::{
+    Commands, DelegateBindings, DelegateError, DelegateErrorKind, Error, ErrorKind, InputMemory, OutputMemory,
+};
 
 impl InputMemory for BufferBinding {}
 impl OutputMemory for BufferBinding {}
+impl InputMemory for MemoryBinding {}
+impl OutputMemory for MemoryBinding {}
 impl InputMemory for TextureSource {}
 impl OutputMemory for TextureTarget {}
 impl Commands for wgpu::CommandEncoder {}
 
 impl DelegateBindings for GpuKernel {
     fn bind_input(&mut self, input: usize, tensor: &Fact, memory: Option<&dyn Any>) -> Result<(), DelegateError> {
-        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref()) {
-            (Some(buffer), _) => Ok(InputBinding::Buffer(BufferBinding::clone(buffer))),
-            (_, Some(texture)) => Ok(InputBinding::Texture(TextureSource::clone(texture))),
-            (None, None) => Err(unknown("memory")),
+        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref(), memory.downcast_ref()) {
+            (Some(buffer), _, _) => Ok(InputBinding::Buffer(BufferBinding::clone(buffer))),
+            (_, Some(texture), _) => Ok(InputBinding::Texture(TextureSource::clone(texture))),
+            (_, _, Some(range)) => Ok(InputBinding::Memory(MemoryBinding::clone(range))),
+            (None, None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;
         match self.inputs.get(input).filter(|port| port.format.elements > 0) {
@@ -34,10 +41,11 @@ impl DelegateBindings for GpuKernel {
     }
 
     fn bind_output(&mut self, output: usize, tensor: &Fact, memory: Option<&dyn Any>) -> Result<(), DelegateError> {
-        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref()) {
-            (Some(buffer), _) => Ok(OutputBinding::Buffer(BufferBinding::clone(buffer))),
-            (_, Some(texture)) => Ok(OutputBinding::Texture(TextureTarget::clone(texture))),
-            (None, None) => Err(unknown("memory")),
+        let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref(), memory.downcast_ref()) {
+            (Some(buffer), _, _) => Ok(OutputBinding::Buffer(BufferBinding::clone(buffer))),
+            (_, Some(texture), _) => Ok(OutputBinding::Texture(TextureTarget::clone(texture))),
+            (_, _, Some(range)) => Ok(OutputBinding::Memory(MemoryBinding::clone(range))),
+            (None, None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;
         match self.outputs.get(output).filter(|port| port.format.elements > 0) {
@@ -74,5 +82,19 @@ fn refused(error: &GpuError) -> DelegateError {
     match error.kind() {
         GpuErrorKind::Usage => DelegateError::new(error.to_string()).with_kind(DelegateErrorKind::Usage),
         _ => failure("Bind", error),
+    }
+}
+
+impl From<GpuError> for Error {
+    /// Converts the error of memory or of a semaphore of a device.
+    fn from(error: GpuError) -> Self {
+        let kind = match error.kind() {
+            GpuErrorKind::Usage => ErrorKind::Usage,
+            GpuErrorKind::Unsupported => ErrorKind::Unsupported,
+            GpuErrorKind::DeviceLost => ErrorKind::DeviceLost,
+            GpuErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Device,
+        };
+        Error::new(kind, error.to_string())
     }
 }

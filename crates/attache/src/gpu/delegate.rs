@@ -177,6 +177,12 @@ impl GpuDelegate {
         self.submission.unwrap_or(possible)
     }
 
+    /// Returns the device, on which [`DeviceMemory`](super::DeviceMemory) is allocated.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Returns the properties of the device.
     #[must_use]
     pub fn adapter(&self) -> &Adapter {
@@ -217,10 +223,6 @@ impl GpuDelegate {
     pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Unsupported> {
         let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
         lowered.unwrap_or_else(|panic| Err(Unsupported::new(panic.to_string())))
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        &self.device
     }
 
     /// Returns how partitions are run.

@@ -304,6 +304,7 @@ pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
     let kind = match error.kind() {
         GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
         GpuErrorKind::DeviceLost => DelegateErrorKind::DeviceLost,
+        GpuErrorKind::Usage => DelegateErrorKind::Usage,
         _ => DelegateErrorKind::Failed,
     };
     DelegateError::new(format!("TfLiteGpuDelegate {phase}: {error}")).with_kind(kind)
@@ -381,6 +382,10 @@ impl DelegateKernel for GpuKernel {
         if self.session.keep_on_device(outputs).is_ok() {
             outputs.iter().for_each(|output| self.kept[*output] = true);
         }
+    }
+
+    fn io_bytes(&self) -> Option<u64> {
+        self.session.io_bytes()
     }
 
     fn profile(&mut self) -> Result<KernelProfile, DelegateError> {

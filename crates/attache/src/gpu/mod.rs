@@ -11,12 +11,15 @@ mod program;
 mod stages;
 mod stored;
 
+#[cfg(unix)]
+pub use attache_gpu::ExternalMemory;
 #[doc(hidden)]
 pub use attache_gpu::validated_adapter;
 pub use attache_gpu::{
-    Adapter, Backend, BufferBinding, ChannelOrder, Device, DeviceOptions, DevicePeaks, Fault, FaultPoint, GpuErrorKind,
-    OpenTimes, Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters,
-    variants, wgpu,
+    Adapter, AlignedBytes, Backend, BufferBinding, ChannelOrder, Device, DeviceId, DeviceMemory, DeviceOptions,
+    DevicePeaks, DeviceSemaphore, Fault, FaultPoint, GpuError, GpuErrorKind, MemoryBinding, MemoryHandle, OpenTimes,
+    Precision, Submission, TextureSource, TextureTarget, VariantChoice, VariantRequirement, Wait, adapters, variants,
+    wgpu,
 };
 pub use attache_graph::Quantized;
 pub use delegate::GpuDelegate;

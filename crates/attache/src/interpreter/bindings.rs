@@ -6,8 +6,8 @@ use super::{Interpreter, SignatureRunner, TensorKey};
 use crate::{Commands, Error, InputMemory, OutputMemory};
 
 impl Interpreter {
-    /// Binds an input to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureSource`. All further runs read the input there, at the time when they
+    /// Binds an input to memory on the device of the delegate that runs the whole graph: `gpu::MemoryBinding` on a device
+    /// that the delegate opened, `gpu::BufferBinding` and `gpu::TextureSource` on one of the caller's. All further runs read the input there, at the time when they
     /// execute on the device, until it is bound to other memory, unbound, or inputs are resized. The memory stays alive
     /// that long. The input cannot be written meanwhile.
     ///
@@ -23,8 +23,8 @@ impl Interpreter {
         self.set_input(self.main, input, Some(&memory))
     }
 
-    /// Binds an output to memory on the device of the delegate that runs the whole graph, such as
-    /// `gpu::BufferBinding` and `gpu::TextureTarget`. All further runs write the output there, until it is bound to other
+    /// Binds an output to memory on the device of the delegate that runs the whole graph: `gpu::MemoryBinding` on a device
+    /// that the delegate opened, `gpu::BufferBinding` and `gpu::TextureTarget` on one of the caller's. All further runs write the output there, until it is bound to other
     /// memory, unbound, or inputs are resized. The host cannot read the output meanwhile.
     ///
     /// # Errors

@@ -500,7 +500,7 @@ impl Interpreter {
     pub fn report(&self) -> Report {
         let instance = self.instance();
         let panics = instance.panics().into_iter().chain(self.core().environment.panics()).collect();
-        Report { panics, ..instance.report.clone() }
+        Report { panics, io_bytes: instance.executor.io_bytes(), ..instance.report.clone() }
     }
 }
 

@@ -304,6 +304,15 @@ impl Executor {
         panicked.collect()
     }
 
+    /// Returns the bytes of inputs and outputs that delegates copied so far; `None` if one of them does not count them.
+    pub(crate) fn io_bytes(&self) -> Option<u64> {
+        let counted = self.steps.iter().filter_map(|step| match step {
+            Step::Partition(partition) => Some(partition.kernel.io_bytes()),
+            Step::Node { .. } => None,
+        });
+        counted.sum()
+    }
+
     /// Returns the milliseconds of each node on the CPU in the last run, in execution order; none if they are
     /// not recorded.
     pub(crate) fn times(&self) -> &[(NodeId, f64)] {

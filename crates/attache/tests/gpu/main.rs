@@ -22,5 +22,6 @@ mod flow;
 mod opening;
 mod partitions;
 mod profile;
+mod replayed;
 mod stored_plans;
 mod writers;

@@ -49,6 +49,7 @@ impl Bindings {
                     BoundInput::Buffer(slice, access)
                 }
                 InputBinding::Texture(source) => BoundInput::Texture(source),
+                InputBinding::Memory(_) => return Err(replayed()),
             };
             Ok((bound, tensor))
         };
@@ -68,6 +69,7 @@ impl Bindings {
             let bound = match binding {
                 OutputBinding::Buffer(binding) => BoundOutput::Buffer(binding.slice(device, &tensor)?, Access::Copy),
                 OutputBinding::Texture(target) => BoundOutput::Texture(target),
+                OutputBinding::Memory(_) => return Err(replayed()),
             };
             Ok((bound, tensor))
         };
@@ -156,6 +158,13 @@ impl BoundOutput {
             Self::Texture(_) => None,
         }
     }
+}
+
+fn replayed() -> GpuError {
+    usage(
+        "DeviceMemory is bound where the delegate opens the device and replays recorded commands, and not with the encoder; \
+         bind a wgpu buffer of the device",
+    )
 }
 
 /// Returns the copy of an output. Fails if the output is an input that is bound to a buffer that cannot be copied from.

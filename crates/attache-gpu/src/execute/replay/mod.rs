@@ -2,10 +2,15 @@
 //!
 //! A run allocates no device memory, writes no descriptors and validates nothing, unless it is the first run
 //! on an additional stream, which is recorded at that time. The host writes inputs to memory that the shaders
-//! read. Outputs are copied on the device to memory that the host reads. There are barriers only where one
-//! dispatch depends on another.
+//! read. Outputs are copied on the device to memory that the host reads; where memory of the device is memory of the host,
+//! dispatches write them there. There are barriers only where one dispatch depends on another.
+//!
+//! Where inputs or outputs are bound to memory of the caller's, all runs are on the first stream.
 #![allow(unsafe_code)]
 
+mod bindings;
+mod bound;
+mod pieces;
 mod resources;
 mod shared;
 mod stream;
@@ -13,18 +18,23 @@ mod submissions;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use ash::vk;
 use attache_base::copy;
 use attache_base::parallel::both;
 
+use self::bindings::Bindings;
+use self::bound::BoundRuns;
 use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
-use self::stream::{Bindings, CommandList, ListedDispatch, Stream};
+use self::stream::{CommandList, ListedDispatch, SlotRanges, Stream};
+use self::submissions::Semaphores;
 use super::{
     Ended, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
 };
+use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
 use crate::device::{Device, DeviceCode, ShaderCode, Submission};
@@ -75,6 +85,8 @@ struct Slot {
     lasts: Vec<usize>,
     /// Number of parts of the outputs that the last run copies.
     submitted: usize,
+    /// The outputs that were bound when the last run was submitted, which the host does not see.
+    unseen: Vec<usize>,
     /// The stream and the number of the last submission that copies outputs of the slot.
     written: Option<(usize, usize)>,
 }
@@ -83,6 +95,13 @@ struct Replayed {
     /// The streams recorded so far. Declared before `resources`, which they use, so that they are dropped
     /// first: dropping them waits for their submissions.
     streams: Vec<Stream>,
+    /// What is bound, and the commands of runs that use it.
+    bound: BoundRuns,
+    plan: Arc<Plan>,
+    /// Identifies the recording among all of the process.
+    number: u64,
+    /// Bytes of inputs and outputs that were copied between host and device so far.
+    io_bytes: u64,
     /// Maximum number of streams, and so of runs that execute concurrently.
     max_streams: usize,
     resources: ReplayResources,
@@ -197,7 +216,7 @@ impl Constants {
 
 struct Builder<'a> {
     vulkan: &'a Vulkan,
-    plan: &'a Plan,
+    plan: &'a Arc<Plan>,
     constants: &'a Constants,
     resources: ReplayResources,
     runs: Runs,
@@ -237,10 +256,15 @@ fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, u
     (slices, end)
 }
 
+/// Returns the range of all bytes of consecutive outputs.
+fn whole(outputs: &[Slice]) -> Range<usize> {
+    let start = outputs.first().map_or(0, |slice| slice.range.start);
+    start..outputs.last().map_or(start, |slice| slice.range.end)
+}
+
 /// Splits the bytes of consecutive outputs into parts that are copied to the host one after the other.
 fn in_parts(outputs: &[Slice]) -> Vec<Range<usize>> {
-    let start = outputs.first().map_or(0, |slice| slice.range.start);
-    let end = outputs.last().map_or(start, |slice| slice.range.end);
+    let Range { start, end } = whole(outputs);
     let parts = ((end - start) / PART).clamp(1, PARTS);
     let size = (end - start).div_ceil(parts).next_multiple_of(ALIGNMENT);
     (0..parts).map(|part| start + part * size..end.min(start + (part + 1) * size)).collect()
@@ -253,6 +277,8 @@ impl Builder<'_> {
             self.query_pool()?;
         }
         let first = command_list.record(&mut self.resources, (0, ARENA))?;
+        /// The number of recordings that were made in this process.
+        static RECORDINGS: AtomicU64 = AtomicU64::new(0);
         let slots = map.inputs.iter().zip(&map.outputs);
         let slots =
             slots.map(|(inputs, outputs)| Slot { inputs: inputs.clone(), outputs: outputs.clone(), ..Slot::default() });
@@ -262,6 +288,10 @@ impl Builder<'_> {
         let max_streams = self.vulkan.streams().min(1 + more);
         Ok(Replayed {
             streams: vec![first],
+            bound: BoundRuns::new(&self.resources.device, self.plan, self.runs.slots),
+            plan: self.plan.clone(),
+            number: RECORDINGS.fetch_add(1, Ordering::Relaxed),
+            io_bytes: 0,
             max_streams,
             resources: self.resources,
             command_list,
@@ -279,16 +309,25 @@ impl Builder<'_> {
                 needs_barrier: dispatch.needs_barrier,
             })
         };
-        let bound = |slot: usize| {
-            let outputs = self.plan.outputs.iter().zip(&map.outputs[slot]);
-            let outputs = outputs.map(|(range, to)| [self.place(map, slot, range), to.clone()]).collect();
-            Bindings { dispatches: self.bound(map, slot), outputs }
+        let in_place: Vec<Option<usize>> = (0..self.plan.outputs.len()).map(|output| self.in_place(output)).collect();
+        let ranges = |slot: usize| {
+            let outputs = self.plan.outputs.iter().zip(&map.outputs[slot]).zip(&in_place);
+            let from = |range, to: &Slice, first: &Option<usize>| match first {
+                Some(_) => to.clone(),
+                None => self.place(map, slot, range),
+            };
+            let outputs = outputs.map(|((range, to), first)| [from(range, to, first), to.clone()]).collect();
+            SlotRanges { inputs: map.inputs[slot].clone(), dispatches: self.bound(map, slot, &in_place), outputs }
         };
+        // What is not copied has one part.
+        let is_copied = in_place.iter().any(Option::is_none);
+        let parts = |outputs: &Vec<Slice>| if is_copied { in_parts(outputs) } else { vec![whole(outputs)] };
         let dispatches = self.plan.dispatches.iter().zip(&self.resources.pipelines);
         Ok(CommandList {
             dispatches: dispatches.map(listed).collect::<Result<_, GpuError>>()?,
-            slots: (0..self.runs.slots).map(bound).collect(),
-            parts: map.outputs.iter().map(|outputs| in_parts(outputs)).collect(),
+            slots: (0..self.runs.slots).map(ranges).collect(),
+            parts: map.outputs.iter().map(parts).collect(),
+            writes_for_host: in_place.iter().any(Option::is_some),
             arena: ARENA,
             arena_bytes: map.arena_bytes,
             timed: self.runs.timed,
@@ -350,21 +389,38 @@ impl Builder<'_> {
         Slice { buffer, range: start..start + padded(range.size) }
     }
 
-    /// Returns the ranges that each dispatch binds in a slot's runs. The parameters come first.
-    fn bound(&self, map: &Map, slot: usize) -> Vec<Vec<Slice>> {
-        let dispatches = self.plan.dispatches.iter().zip(&map.params);
-        let bound = |(dispatch, params): (&Dispatch, &Slice)| {
-            let slices = dispatch.bindings.iter().map(|bound| self.place(map, slot, &bound.range));
+    /// Returns the first dispatch that writes an output where the host reads it; `None` if the output is copied there.
+    fn in_place(&self, output: usize) -> Option<usize> {
+        self.plan.first_use(output).filter(|_| self.vulkan.is_unified())
+    }
+
+    /// Returns the ranges that each dispatch binds in a slot's runs. The parameters come first. `in_place` has
+    /// [`Builder::in_place`] of each output.
+    fn bound(&self, map: &Map, slot: usize, in_place: &[Option<usize>]) -> Vec<Vec<Slice>> {
+        let place = |index: usize, range: &BufferRange| {
+            let mut outputs = self.plan.outputs.iter().zip(in_place).zip(&map.outputs[slot]);
+            let there =
+                outputs.find(|((output, first), _)| *output == range && first.is_some_and(|first| index >= first));
+            there.map_or_else(|| self.place(map, slot, range), |(_, slice)| slice.clone())
+        };
+        let bound = |(index, (dispatch, params)): (usize, (&Dispatch, &Slice))| {
+            let slices = dispatch.bindings.iter().map(|bound| place(index, &bound.range));
             [params.clone()].into_iter().chain(slices).collect()
         };
-        dispatches.map(bound).collect()
+        self.plan.dispatches.iter().zip(&map.params).enumerate().map(bound).collect()
     }
 }
 
 impl Replayed {
-    /// Returns the index of the stream for the next run: an idle stream if there is one, otherwise a new one
-    /// if there may be another, otherwise the one with the fewest pending submissions.
-    fn stream(&mut self) -> Result<usize, GpuError> {
+    /// Returns the index of the stream for the next run of a slot: that of its last run if both write outputs to the same
+    /// memory, else an idle stream if there is one, otherwise a new one if there may be another, otherwise the one with
+    /// the fewest pending submissions.
+    fn stream(&mut self, slot: usize) -> Result<usize, GpuError> {
+        if let Some((stream, number)) = self.slots[slot].last.filter(|_| self.command_list.writes_for_host)
+            && !self.streams[stream].submissions.is_over(number)?
+        {
+            return Ok(stream);
+        }
         for (index, stream) in self.streams.iter().enumerate() {
             if stream.submissions.is_idle()? {
                 return Ok(index);
@@ -391,17 +447,9 @@ impl Replayed {
         let arena = BufferId::Own(self.resources.buffers.len() - 1);
         self.command_list.record(&mut self.resources, (self.streams.len(), arena))
     }
-}
 
-impl Recording for Replayed {
-    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
-        let place = self.input_mut(slot, input)?.unwrap_or_default();
-        let count = bytes.len().min(place.len());
-        copy(&mut place[..count], &bytes[..count]);
-        Ok(())
-    }
-
-    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
+    /// Returns the memory of an input of a slot, after the pending runs and copies that use it.
+    fn place_mut(&mut self, slot: usize, input: usize) -> Result<&mut [u8], GpuError> {
         // Pending runs still read the previous bytes, and so do pending copies of outputs that are inputs.
         self.wait(slot)?;
         if let Some((stream, number)) = self.slots[slot].written {
@@ -409,7 +457,89 @@ impl Recording for Replayed {
         }
         let range = self.slots[slot].inputs[input].range.clone();
         // SAFETY: no run of the slot and no copy of its outputs is pending, and other slots use other ranges.
-        Ok(Some(unsafe { self.resources.buffers[INPUTS].bytes_mut(range) }))
+        Ok(unsafe { self.resources.buffers[INPUTS].bytes_mut(range) })
+    }
+
+    /// Submits a run of a slot that uses what is bound.
+    fn submit_bound(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
+        let lists = (&self.command_list, &mut self.resources);
+        let (mut run, mut copies) = self.bound.commands(&self.plan, lists, &self.streams[0], slot)?;
+        if !is_read {
+            copies.clear();
+        }
+        run.extend(copies.first());
+        let semaphores = self.bound.bindings.semaphores()?;
+        let permits = self.bound.bindings.submitting()?;
+        let submissions = &mut self.streams[0].submissions;
+        let number = submissions.submit(&run, &semaphores)?;
+        permits.into_iter().for_each(|permit| permit.done(self.number, submissions.completion(number)));
+        self.bound.submitted(slot, number);
+        self.io_bytes += self.bound.bindings.copied_bytes();
+        self.submitted(slot, (0, number), copies.get(1..), copies.len().min(1))
+    }
+
+    /// Submits the copies of further parts of the outputs of a run of a slot, whose submission copies `first` parts.
+    fn submitted(
+        &mut self,
+        slot: usize,
+        (index, number): (usize, usize),
+        rest: Option<&[vk::CommandBuffer]>,
+        first: usize,
+    ) -> Result<(), GpuError> {
+        let (count, stream) = (self.streams.len(), &mut self.streams[index]);
+        if first > 0 {
+            let outputs = self.command_list.slots[slot].outputs.iter().zip(&self.bound.bindings.outputs);
+            let copied = outputs.filter(|([from, to], bound)| from != to && bound.is_none());
+            self.io_bytes += copied.map(|([_, to], _)| to.range.len() as u64).sum::<u64>();
+        }
+        let bound = self.bound.bindings.outputs.iter().enumerate();
+        let slot = &mut self.slots[slot];
+        slot.unseen.clear();
+        slot.unseen.extend(bound.filter(|(_, bound)| bound.is_some()).map(|(output, _)| output));
+        (slot.last, slot.submitted) = (Some((index, number)), first);
+        slot.written = if first > 0 { slot.last } else { slot.written };
+        slot.lasts.resize(count, 0);
+        slot.lasts[index] = number;
+        for copies in rest.into_iter().flatten() {
+            slot.written = Some((index, stream.submissions.submit(&[*copies], &Semaphores::default())?));
+            slot.submitted += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes over other bindings. Waits for all runs if the commands of runs are divided in another way than before.
+    fn rebind(&mut self, bindings: Bindings) -> Result<(), GpuError> {
+        if self.bound.bindings.shape() != bindings.shape() {
+            self.streams.iter_mut().try_for_each(|stream| stream.submissions.wait_for_all())?;
+        }
+        let submissions = &self.streams[0].submissions;
+        self.bound.rebind(&self.plan, bindings, submissions.started());
+        self.bound.release(submissions);
+        Ok(())
+    }
+
+    /// Fails if nothing can be bound.
+    fn check_unlinked(&self) -> Result<(), GpuError> {
+        self.resources.device.check()?;
+        let text = "nothing is bound where values are shared with other sessions";
+        if self.links.is_empty() { Ok(()) } else { Err(usage(text)) }
+    }
+}
+
+impl Recording for Replayed {
+    fn write(&mut self, slot: usize, input: usize, bytes: &[u8]) -> Result<(), GpuError> {
+        let place = self.place_mut(slot, input)?;
+        let count = bytes.len().min(place.len());
+        copy(&mut place[..count], &bytes[..count]);
+        self.io_bytes += count as u64;
+        Ok(())
+    }
+
+    fn input_mut(&mut self, slot: usize, input: usize) -> Result<Option<&mut [u8]>, GpuError> {
+        if !self.resources.vulkan().is_unified() {
+            self.io_bytes += self.slots[slot].inputs[input].range.len() as u64;
+        }
+        self.place_mut(slot, input).map(Some)
     }
 
     fn read_input(&mut self, slot: usize, input: usize, bytes: &mut [u8]) -> Result<(), GpuError> {
@@ -418,30 +548,28 @@ impl Recording for Replayed {
 
     fn submit(&mut self, slot: usize, is_read: bool) -> Result<(), GpuError> {
         self.resources.device.check()?;
-        let index = self.stream()?;
+        if !self.bound.bindings.is_empty() {
+            return self.submit_bound(slot, is_read);
+        }
+        let index = self.stream(slot)?;
         if let Some((stream, number)) = self.slots[slot].written.filter(|(stream, _)| is_read && *stream != index) {
             self.streams[stream].submissions.wait(number)?;
         }
-        let (count, stream) = (self.streams.len(), &mut self.streams[index]);
         let [before, after] = self.links.commands(&mut self.resources)?;
-        let (recorded, slot) = (&stream.slots[slot], &mut self.slots[slot]);
-        let first = if is_read { &recorded.copies[..1] } else { &[] };
+        let stream = &mut self.streams[index];
+        let recorded = &stream.slots[slot];
+        let copies = if is_read { recorded.copies.clone() } else { Vec::new() };
         let run = before.into_iter().chain([recorded.commands]).chain(after);
-        let number = stream.submissions.submit(&run.chain(first.iter().copied()).collect::<Vec<_>>())?;
-        (slot.last, slot.submitted) = (Some((index, number)), first.len());
-        slot.written = if is_read { slot.last } else { slot.written };
-        slot.lasts.resize(count, 0);
-        slot.lasts[index] = number;
-        for copies in recorded.copies.iter().skip(1).filter(|_| is_read) {
-            slot.written = Some((index, stream.submissions.submit(&[*copies])?));
-            slot.submitted += 1;
-        }
-        Ok(())
+        let run: Vec<_> = run.chain(copies.first().copied()).collect();
+        let number = stream.submissions.submit(&run, &Semaphores::default())?;
+        self.submitted(slot, (index, number), copies.get(1..), copies.len().min(1))
     }
 
     fn wait(&mut self, slot: usize) -> Result<(), GpuError> {
         let lasts = self.slots[slot].lasts.iter();
-        self.streams.iter_mut().zip(lasts).try_for_each(|(stream, last)| stream.submissions.wait(*last))
+        self.streams.iter_mut().zip(lasts).try_for_each(|(stream, last)| stream.submissions.wait(*last))?;
+        self.bound.release(&self.streams[0].submissions);
+        Ok(())
     }
 
     fn completion(&self, slot: usize) -> Arc<dyn Fence> {
@@ -455,7 +583,7 @@ impl Recording for Replayed {
         let (Some(parts), Some(slot)) = (self.command_list.parts.get(slot), self.slots.get(slot)) else {
             return Ok(None);
         };
-        let Some((stream, number)) = slot.last else { return Ok(None) };
+        let Some((stream, number)) = slot.last.filter(|_| !slot.unseen.contains(&output)) else { return Ok(None) };
         let submissions = &self.streams[stream].submissions;
         let Some(Slice { range, .. }) = slot.outputs.get(output).filter(|_| submissions.has_ended(number)) else {
             return Ok(None);
@@ -475,15 +603,17 @@ impl Recording for Replayed {
 
     fn share(&mut self, output: usize) -> Result<Option<SharedValue>, GpuError> {
         // Concurrent runs use several arenas and have no order.
-        let bound = if self.max_streams == 1 { &self.command_list.slots[..] } else { &[] };
-        let [Bindings { outputs, .. }] = bound else { return Ok(None) };
+        let is_alone = self.max_streams == 1 && self.bound.bindings.is_empty();
+        let bound = if is_alone { &self.command_list.slots[..] } else { &[] };
+        let [SlotRanges { outputs, .. }] = bound else { return Ok(None) };
         let Some([from, _]) = outputs.get(output) else { return Ok(None) };
         let shared = self.links.leave(&self.resources, output, from);
         Ok(Some(self.resources.device.noted(shared)?))
     }
 
     fn take(&mut self, input: usize, shared: &SharedValue) -> Result<bool, GpuError> {
-        let slots = if self.max_streams == 1 { &self.slots[..] } else { &[] };
+        let is_alone = self.max_streams == 1 && self.bound.bindings.is_empty();
+        let slots = if is_alone { &self.slots[..] } else { &[] };
         let ([slot], Ok(shared)) = (slots, shared.clone().downcast::<Shared>()) else { return Ok(false) };
         Ok(slot.inputs.get(input).is_some_and(|to| self.links.take(&self.resources, &shared, to)))
     }
@@ -497,6 +627,22 @@ impl Recording for Replayed {
         }
         stream.slots[0].copies = self.command_list.copies(&mut self.resources, ARENA, 0)?;
         Ok(())
+    }
+
+    fn bind_input(&mut self, input: usize, bound: Option<(InputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.check_unlinked()?;
+        let device = &self.resources.device;
+        self.rebind(self.bound.bindings.with_input(device, &self.plan, (input, bound))?)
+    }
+
+    fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
+        self.check_unlinked()?;
+        let device = &self.resources.device;
+        self.rebind(self.bound.bindings.with_output(device, &self.plan, (output, bound))?)
+    }
+
+    fn io_bytes(&self) -> Option<u64> {
+        Some(self.io_bytes)
     }
 
     fn times(&mut self) -> Result<Times, GpuError> {

@@ -31,6 +31,11 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Whether the recording shares nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.left.is_empty()
+    }
+
     /// Copies the output at this slice to shared memory after each run from now on, and returns the shared
     /// memory.
     pub(super) fn leave(

@@ -46,6 +46,14 @@ impl Drop for SubmissionFence {
     }
 }
 
+/// The values of timeline semaphores that a submission waits for at its beginning and sets at its end. Each semaphore
+/// occurs once.
+#[derive(Default)]
+pub(super) struct Semaphores {
+    pub(super) waits: Vec<(vk::Semaphore, u64)>,
+    pub(super) signals: Vec<(vk::Semaphore, u64)>,
+}
+
 /// The submissions of one stream. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
     device: Device,
@@ -85,17 +93,27 @@ impl Submissions {
     }
 
     /// Returns the number of the last submission; 0 if there was none.
-    fn started(&self) -> usize {
+    pub(super) fn started(&self) -> usize {
         self.ended + self.fences.len()
     }
 
     /// Submits complete command buffers, which may already be pending, and returns the number of the submission. If too
     /// many submissions are pending, waits for the oldest one first.
-    pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer]) -> Result<usize, GpuError> {
+    pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer], semaphores: &Semaphores) -> Result<usize, GpuError> {
         if self.fences.len() == MAX_PENDING {
             self.wait(self.ended + 1)?;
         }
-        let submit = vk::SubmitInfo::default().command_buffers(buffers);
+        let [waits, signals] = [&semaphores.waits, &semaphores.signals];
+        let (waiting, values): (Vec<_>, Vec<_>) = waits.iter().copied().unzip();
+        let (signalled, set): (Vec<_>, Vec<_>) = signals.iter().copied().unzip();
+        let stages = vec![vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER; waits.len()];
+        let mut timelines = vk::TimelineSemaphoreSubmitInfo::default();
+        timelines = timelines.wait_semaphore_values(&values).signal_semaphore_values(&set);
+        let mut submit = vk::SubmitInfo::default().command_buffers(buffers);
+        if !waits.is_empty() || !signals.is_empty() {
+            submit = submit.wait_semaphores(&waiting).wait_dst_stage_mask(&stages).signal_semaphores(&signalled);
+            submit = submit.push_next(&mut timelines);
+        }
         let vulkan = self.vulkan();
         let fence = self.device.noted(vulkan.fence())?;
         let queue = vulkan.queue(self.queue);
@@ -118,11 +136,16 @@ impl Submissions {
 
     /// Whether all submissions have ended, including those that were not waited for.
     pub(super) fn is_idle(&self) -> Result<bool, GpuError> {
-        if self.pending() == 0 {
+        self.is_over(self.started())
+    }
+
+    /// Whether a submission has ended, whether or not it was waited for.
+    pub(super) fn is_over(&self, number: usize) -> Result<bool, GpuError> {
+        if number <= self.ended {
             return Ok(true);
         }
         // SAFETY: the fence was submitted to the queue, and belongs to the recording.
-        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(self.started())) };
+        let is_over = unsafe { self.vulkan().raw.get_fence_status(self.fence(number)) };
         self.device.noted(is_over.map_err(failed("a run")))
     }
 

@@ -15,8 +15,8 @@ use attache::{GpuDelegate, GpuDelegateOptions, Interpreter, InterpreterBuilder, 
 use crate::validation;
 
 /// A device of the caller's.
-struct Own {
-    device: wgpu::Device,
+pub(crate) struct Own {
+    pub(crate) device: wgpu::Device,
     queue: wgpu::Queue,
 }
 
@@ -30,7 +30,7 @@ fn adapter() -> wgpu::Adapter {
 }
 
 impl Own {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::of(&adapter())
     }
 
@@ -42,7 +42,7 @@ impl Own {
         Self { device, queue }
     }
 
-    fn delegate(&self, options: GpuDelegateOptions) -> GpuDelegate {
+    pub(crate) fn delegate(&self, options: GpuDelegateOptions) -> GpuDelegate {
         GpuDelegate::with_device(self.device.clone(), self.queue.clone(), options).unwrap()
     }
 
