@@ -55,6 +55,29 @@ pub(crate) enum SubmissionName {
     Encoder,
 }
 
+/// The values of `--io`: where the inputs and outputs of measured runs are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IoName {
+    /// In memory of the caller's, from and to which each run copies them.
+    #[default]
+    Host,
+    /// In memory of the GPU, where they stay.
+    Device,
+    /// In memory of the caller's that the GPU uses where it is.
+    Import,
+}
+
+impl IoName {
+    /// Returns the value as it is written on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            IoName::Host => "host",
+            IoName::Device => "device",
+            IoName::Import => "import",
+        }
+    }
+}
+
 /// The values of `--precision`: how the GPU stores floats and computes on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PrecisionName {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, EntryArguments, whole};
+use crate::arguments::{DeviceArguments, EntryArguments, IoName, whole};
 use crate::console::{Console, Report, counted};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -52,6 +52,9 @@ pub(super) struct Bench {
     /// Warm-up runs after the first run [default: at least 1, and at least half a second of them]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32, 0>)]
     warmup: Option<u32>,
+    /// Where inputs and outputs are: with `device` and `import` a run is what it takes from its submission to its end
+    #[arg(long, value_name = "PLACE", value_enum, default_value_t)]
+    io: IoName,
     /// Show where the time goes: on the GPU dispatch by dispatch, on the CPU operator by operator
     #[arg(short, long)]
     profile: bool,
@@ -66,7 +69,7 @@ pub(super) struct Bench {
     out: Option<PathBuf>,
     /// Compare two measurements, given by their files, instead of measuring
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
-    #[arg(conflicts_with_all = ["model", "runs", "warmup", "profile", "chrome_trace", "svg", "out"])]
+    #[arg(conflicts_with_all = ["model", "runs", "warmup", "io", "profile", "chrome_trace", "svg", "out"])]
     #[arg(conflicts_with_all = ["EntryArguments", "InputArguments", "LimitArguments"])]
     #[arg(conflicts_with_all = DeviceArguments::IDS)]
     compare: Option<Vec<PathBuf>>,
@@ -97,6 +100,10 @@ struct Times {
     /// Microseconds from the start of a run, with inputs already written, until it is submitted to the
     /// device; `None` if runs cannot be asynchronous.
     submit_us: Option<Durations>,
+    /// Milliseconds that it took to bind inputs and outputs, with the pinning of imported memory.
+    bind: f64,
+    /// Bytes of inputs and outputs that a run copies between host and GPU; `None` if they are not counted.
+    io_bytes: Option<u64>,
 }
 
 /// The caller's side of a model: an interpreter, and memory for every input and output.
@@ -104,6 +111,8 @@ struct Caller {
     interpreter: Interpreter,
     inputs: Vec<Vec<u8>>,
     outputs: Vec<Vec<u8>>,
+    /// Whether inputs and outputs are bound, so that runs neither write nor read them.
+    is_bound: bool,
 }
 
 impl Command for Bench {
@@ -140,7 +149,9 @@ impl Bench {
         let given = self.inputs.fill_all(setting, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
         console.log(&caller.interpreter.placement().log);
-        let times = self.times(console, &mut caller, start_up).map_err(|failure| given.explain(&name, failure))?;
+        let bind = self.bind(&device, &mut caller)?;
+        let times = self.times(console, &mut caller, (start_up, bind));
+        let times = times.map_err(|failure| given.explain(&name, failure))?;
         let figures = caller.interpreter.report();
         let profiles = match &profiled {
             Some(device) => {
@@ -149,7 +160,7 @@ impl Bench {
             }
             None => None,
         };
-        let measured = Measured { name, device, given, times, figures };
+        let measured = Measured { name, device, given, io: self.io, times, figures };
         let mut text = measured.text(console);
         text.extend(profiles.iter().map(|profiles| format!("\n{}", profiles.text(console))));
         let mut json = measured.json();
@@ -159,8 +170,23 @@ impl Bench {
         Ok(Report::new(text, json))
     }
 
-    /// Measures all times with the host's clock, except `start_up`, which was measured before.
-    fn times(&self, console: &Console, caller: &mut Caller, start_up: StartUp) -> Result<Times, Failure> {
+    /// Binds inputs and outputs if they are not on the host. Returns the milliseconds that it took.
+    fn bind(&self, device: &Device, caller: &mut Caller) -> Result<f64, Failure> {
+        let start = Instant::now();
+        if self.io != IoName::Host {
+            device.bind(&mut caller.interpreter, &caller.inputs, self.io)?;
+            caller.is_bound = true;
+        }
+        Ok(milliseconds(start))
+    }
+
+    /// Measures all times with the host's clock, except those of the start and of binding, which were measured before.
+    fn times(
+        &self,
+        console: &Console,
+        caller: &mut Caller,
+        (start_up, bind): (StartUp, f64),
+    ) -> Result<Times, Failure> {
         let start = Instant::now();
         caller.end_to_end()?;
         let first = milliseconds(start);
@@ -175,8 +201,12 @@ impl Bench {
         let rounds = self.rounds().time(|| caller.pipelined())?;
         let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
         let submit_us = self.submissions(caller)?;
+        let before = caller.interpreter.report().io_bytes;
+        caller.end_to_end()?;
+        let after = caller.interpreter.report().io_bytes;
+        let io_bytes = after.zip(before).map(|(after, before)| after - before);
         progress.finish_and_clear();
-        Ok(Times { start_up, first, end_to_end, pipelined: durations(&each)?, submit_us })
+        Ok(Times { start_up, first, end_to_end, pipelined: durations(&each)?, submit_us, bind, io_bytes })
     }
 
     /// Measures the microseconds until a run is submitted; `None` if starting a run waits for its end.
@@ -240,20 +270,27 @@ impl Caller {
         let inputs = (0..count).map(|index| Ok(interpreter.input_bytes_mut(index)?.to_vec()));
         let inputs = inputs.collect::<Result<_, Failure>>()?;
         let outputs = vec![Vec::new(); interpreter.outputs().len()];
-        Ok(Self { interpreter, inputs, outputs })
+        Ok(Self { interpreter, inputs, outputs, is_bound: false })
     }
 
     /// Returns a caller of another interpreter with the same inputs.
     fn with(&self, interpreter: Interpreter) -> Self {
-        Self { interpreter, inputs: self.inputs.clone(), outputs: vec![Vec::new(); self.outputs.len()] }
+        let outputs = vec![Vec::new(); self.outputs.len()];
+        Self { interpreter, inputs: self.inputs.clone(), outputs, is_bound: false }
     }
 
     fn write(&mut self) -> Result<(), Failure> {
+        if self.is_bound {
+            return Ok(());
+        }
         let mut inputs = self.inputs.iter().enumerate();
         Ok(inputs.try_for_each(|(index, bytes)| self.interpreter.write_bytes(index, bytes))?)
     }
 
     fn read(&mut self) -> Result<(), Failure> {
+        if self.is_bound {
+            return Ok(());
+        }
         for (index, memory) in self.outputs.iter_mut().enumerate() {
             let TensorInfo { data_type, shape, .. } = &self.interpreter.outputs()[index];
             // `read_bytes` would wait for the whole output. If type and shape determine the size, parts are
@@ -303,6 +340,7 @@ struct Measured {
     name: String,
     device: Device,
     given: Given,
+    io: IoName,
     times: Times,
     figures: Figures,
 }
@@ -314,7 +352,7 @@ impl Measured {
     }
 
     fn json(&self) -> Value {
-        let Self { name, device, given, times, figures } = self;
+        let Self { name, device, given, io, times, figures } = self;
         let adapter = device.adapter();
         let (arena_bytes, arena_lower_bound_bytes) = arena(figures);
         let opened = device.open_times();
@@ -342,6 +380,9 @@ impl Measured {
             "e2e_ms": times.end_to_end,
             "pipelined_ms": times.pipelined,
             "submit_us": times.submit_us,
+            "io": io.word(),
+            "io_bytes": times.io_bytes,
+            "bind_ms": times.bind,
             "nodes": figures.nodes,
             "nodes_delegated": figures.nodes_delegated,
             "partitions": figures.partitions,
@@ -355,7 +396,7 @@ impl Measured {
     }
 
     fn text(&self, console: &Console) -> String {
-        let Self { name, device, given, times, figures } = self;
+        let Self { name, device, given, io, times, figures } = self;
         let mut parts = vec![format!("{}: {}", console.bold(name), device.describe())];
         parts.extend(given.text(console));
         parts.extend(device.search());
@@ -379,6 +420,14 @@ impl Measured {
         parts.push(console.table(&["ms", "runs", "median", "p5", "p95", "min", "max", "mean", "std"], &rows));
         if let Some(Durations { median, p95, .. }) = times.submit_us {
             parts.push(format!("{median:.1} us until a run is the device's (p95 {p95:.1})"));
+        }
+        if *io != IoName::Host {
+            let bytes = times.io_bytes.map_or("an unknown number of".to_owned(), |bytes| bytes.to_string());
+            let bind = times.bind;
+            parts.push(format!(
+                "--io {}: a run copies {bytes} bytes of inputs and outputs; bound in {bind:.3} ms",
+                io.word()
+            ));
         }
         let megabytes = |bytes: u64| format!("{:.2} MB", bytes as f64 / 1e6);
         let (arena, bound) = arena(figures);

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use attache::gpu::{
-    self, Backend, GpuDelegate, GpuDelegateOptions, GpuStage, Precision, Quantized, Submission, VariantChoice,
+    self, AlignedBytes, Backend, DeviceMemory, GpuDelegate, GpuDelegateOptions, GpuStage, MemoryBinding, Precision,
+    Quantized, Submission, VariantChoice,
 };
 use attache::graph::{Graph, NodeId};
-use attache::{ErrorKind, Limits};
+use attache::{Error, ErrorKind, Interpreter, Limits};
 use serde_json::json;
 
 use super::{Adapter, DevicePeaks, Gpu, OpenTimes, Wish};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
-use crate::arguments::{BackendName, PrecisionName, QuantizedName, SubmissionName};
+use crate::arguments::{BackendName, IoName, PrecisionName, QuantizedName, SubmissionName};
 use crate::failure::{Failure, Kind};
 
 /// The delegate of an opened GPU.
@@ -137,6 +138,33 @@ fn describe(adapter: &gpu::Adapter) -> Adapter {
 /// Returns the same GPU in a form that times each dispatch.
 pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
     Ok(Gpu { delegate: Arc::new(gpu.delegate.profiled()?), adapter: gpu.adapter.clone() })
+}
+
+/// Binds all inputs and outputs of an interpreter to memory that the GPU uses, and writes the inputs.
+pub(super) fn bind(gpu: &Gpu, interpreter: &mut Interpreter, inputs: &[Vec<u8>], io: IoName) -> Result<(), Failure> {
+    let device = gpu.delegate.device();
+    let memory = |bytes: usize| {
+        let bytes = bytes.max(1).next_multiple_of(4);
+        let memory = match io {
+            IoName::Host | IoName::Device => DeviceMemory::new(device, bytes),
+            IoName::Import => {
+                let alignment = device.host_alignment().unwrap_or(1);
+                DeviceMemory::of_host(device, AlignedBytes::new(bytes, alignment))
+            }
+        };
+        memory.map_err(Error::from)
+    };
+    for (index, bytes) in inputs.iter().enumerate() {
+        let input = memory(bytes.len())?;
+        input.write(0, bytes).map_err(Error::from)?;
+        interpreter.bind_input(index, MemoryBinding::new(&input))?;
+    }
+    for index in 0..interpreter.outputs().len() {
+        let output = &interpreter.outputs()[index];
+        let bytes = output.data_type.byte_size(output.shape.elements()).unwrap_or_default();
+        interpreter.bind_output(index, MemoryBinding::new(&memory(bytes)?))?;
+    }
+    Ok(())
 }
 
 /// Returns the measured peak rates of the GPU.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
 use crate::arguments::{
-    BackendName, CacheArgument, DelegateName, DeviceArguments, PrecisionName, QuantizedName, SubmissionName,
+    BackendName, CacheArgument, DelegateName, DeviceArguments, IoName, PrecisionName, QuantizedName, SubmissionName,
 };
 use crate::failure::{Failure, Kind};
 use crate::measure::timing::milliseconds;
@@ -312,6 +312,15 @@ impl Device {
     pub(crate) fn profiled(&self) -> Result<Self, Failure> {
         let gpu = self.gpu.as_ref().map(gpu::profiled).transpose()?;
         Ok(Self { gpu, is_profiled: true, ..self.clone() })
+    }
+
+    /// Binds all inputs and outputs of an interpreter to memory of the GPU's or to memory of the caller's that the GPU uses,
+    /// and writes the inputs. Without a GPU this is an error.
+    pub(crate) fn bind(&self, interpreter: &mut Interpreter, inputs: &[Vec<u8>], io: IoName) -> Result<(), Failure> {
+        match &self.gpu {
+            Some(gpu) => gpu::bind(gpu, interpreter, inputs, io),
+            None => Err(Failure::unsupported(format!("--io {} is for a GPU; {SOFTWARE}", io.word()))),
+        }
     }
 
     /// Returns the measured peak rates of the GPU. Without a GPU this is an error.

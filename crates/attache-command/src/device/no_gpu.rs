@@ -1,12 +1,12 @@
 //! Replaces `gpu.rs` in builds without the feature `gpu`: the same functions, which find no GPU.
 
 use attache::graph::{Graph, NodeId, Unsupported};
-use attache::{Claim, DelegateError, Limits, NodeContext, Partition, PreparedPartition};
+use attache::{Claim, DelegateError, Interpreter, Limits, NodeContext, Partition, PreparedPartition};
 
 use super::{Adapter, DevicePeaks, Gpu, OpenTimes, Wish};
-use crate::arguments::QuantizedName;
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
+use crate::arguments::{IoName, QuantizedName};
 use crate::failure::Failure;
 
 const ABSENT: &str = "this command was built without the feature `gpu`";
@@ -41,6 +41,11 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
 
 /// Returns an error, because no dispatch can be timed.
 pub(super) fn profiled(_: &Gpu) -> Result<Gpu, Failure> {
+    Err(Failure::unsupported(ABSENT))
+}
+
+/// Returns an error, because there is no memory of a GPU.
+pub(super) fn bind(_: &Gpu, _: &mut Interpreter, _: &[Vec<u8>], _: IoName) -> Result<(), Failure> {
     Err(Failure::unsupported(ABSENT))
 }
 
