@@ -3,13 +3,14 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::semaphore::DeviceSemaphore;
 use super::{BoundTensor, usage};
 use crate::device::vulkan::DeviceBuffer;
-use crate::device::{Device, Fence, MemoryHandle};
+use crate::device::{Device, Fence, HostMemory, MemoryHandle};
 use crate::kernel::GpuError;
 use crate::plan::padded;
 
@@ -51,13 +52,22 @@ pub(crate) struct Submitting<'a>(std::sync::MutexGuard<'a, Users>);
 /// `min_storage_buffer_offset_alignment` (at most 256) and of 16, and no other output and no input uses bytes of the range.
 /// Otherwise each run copies the range on the device. A device that has memory of its own also copies a range of the
 /// host's memory; the CPU copies nothing.
+/// A clone is another binding, which counts runs of its own.
 #[must_use]
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MemoryBinding {
     pub(crate) memory: DeviceMemory,
     pub(crate) offset: usize,
     pub(crate) wait: Option<(DeviceSemaphore, u64)>,
     pub(crate) signal: Option<(DeviceSemaphore, u64)>,
+    /// Number of runs that were submitted with the binding.
+    pub(crate) runs: Arc<AtomicU64>,
+}
+
+impl Clone for MemoryBinding {
+    fn clone(&self) -> Self {
+        Self { runs: Arc::default(), ..self.same() }
+    }
 }
 
 impl DeviceMemory {
@@ -81,9 +91,8 @@ impl DeviceMemory {
     /// (`VK_EXT_external_memory_host`) or not this one, or if the delegate did not open it through Vulkan; or if the
     /// device is out of memory or lost.
     pub fn of_host(device: &Device, owner: impl AsMut<[u8]> + Send + 'static) -> Result<Self, GpuError> {
-        let mut owner = Box::new(owner);
-        let bytes: &mut [u8] = (*owner).as_mut();
-        let (address, size) = (bytes.as_ptr() as usize, bytes.len());
+        let host = HostMemory::new(Box::new(owner));
+        let (address, size) = (host.start().addr(), host.size());
         check_size(device, size as u64)?;
         if let Some(alignment) = device.host_alignment()
             && (size == 0 || !address.is_multiple_of(alignment) || !size.is_multiple_of(alignment))
@@ -93,7 +102,7 @@ impl DeviceMemory {
                  {alignment} bytes; allocate it with AlignedBytes"
             )));
         }
-        Ok(Self::of(device.noted(DeviceBuffer::of_host(device, owner))?, size, None))
+        Ok(Self::of(device.noted(DeviceBuffer::of_host(device, host))?, size, None))
     }
 
     pub(super) fn of(buffer: DeviceBuffer, size: usize, export: Option<(MemoryHandle, u32)>) -> Self {
@@ -223,7 +232,15 @@ impl Submitting<'_> {
 impl MemoryBinding {
     /// Creates the binding of memory from its first byte on. The binding keeps the memory alive.
     pub fn new(memory: &DeviceMemory) -> Self {
-        Self { memory: memory.clone(), offset: 0, wait: None, signal: None }
+        Self { memory: memory.clone(), offset: 0, wait: None, signal: None, runs: Arc::default() }
+    }
+
+    /// Returns the same binding, which counts the same runs.
+    #[doc(hidden)]
+    pub fn same(&self) -> Self {
+        let Self { memory, offset, wait, signal, runs } = self;
+        let (wait, signal) = (wait.clone(), signal.clone());
+        Self { memory: memory.clone(), offset: *offset, wait, signal, runs: runs.clone() }
     }
 
     /// Sets the offset of the first element in bytes, a multiple of 4.

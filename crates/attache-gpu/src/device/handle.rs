@@ -1,9 +1,34 @@
 //! How memory is handed to other processes, and what identifies the device that it is of.
 
 use std::fmt;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Memory of the host, with its owner.
-pub(crate) type HostBytes = Box<dyn AsMut<[u8]> + Send>;
+/// Memory of the host that its owner has lent once, for as long as the owner lives.
+pub(crate) struct HostMemory {
+    start: AtomicPtr<u8>,
+    size: usize,
+    /// Not used before it is dropped, so that the memory stays where it is.
+    _owner: Box<dyn AsMut<[u8]> + Send>,
+}
+
+impl HostMemory {
+    /// Asks the owner for its memory, once: it might lend other memory the next time.
+    pub(crate) fn new(mut owner: Box<dyn AsMut<[u8]> + Send>) -> Self {
+        let bytes = (*owner).as_mut();
+        let (start, size) = (AtomicPtr::new(bytes.as_mut_ptr()), bytes.len());
+        Self { start, size, _owner: owner }
+    }
+
+    /// Returns the address of the first byte.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+}
 
 /// A kind of file descriptor behind which other processes find memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

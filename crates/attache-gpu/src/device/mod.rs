@@ -37,7 +37,7 @@ pub use code::{DeviceCode, ShaderCode};
 pub(crate) use fault::Planted;
 pub use fault::{Fault, FaultPoint};
 pub use fence::Fence;
-pub(crate) use handle::HostBytes;
+pub(crate) use handle::HostMemory;
 pub use handle::{DeviceId, MemoryHandle};
 pub use search::{adapters, validated_adapter};
 pub use submission::Submission;

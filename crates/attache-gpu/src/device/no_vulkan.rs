@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(unix)]
 use crate::device::MemoryHandle;
-use crate::device::{Device, DeviceId, HostBytes};
+use crate::device::{Device, DeviceId, HostMemory};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 
 /// The type of Vulkan devices. It has no values, since there is no Vulkan in this build.
@@ -87,7 +87,7 @@ impl DeviceBuffer {
         absent()
     }
 
-    pub(crate) fn of_host(_: &Device, _: HostBytes) -> Result<Self, GpuError> {
+    pub(crate) fn of_host(_: &Device, _: HostMemory) -> Result<Self, GpuError> {
         absent()
     }
 

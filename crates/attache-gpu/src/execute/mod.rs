@@ -346,7 +346,8 @@ fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
 /// Returns the error for a recording that runs on a device of its own.
 fn no_binding() -> GpuError {
     let remedy = "make the delegate with GpuDelegate::with_device";
-    usage(format!("commands are added to an encoder on a device of the caller's; {remedy}"))
+    let other = "or bind DeviceMemory where the delegate replays recorded commands";
+    usage(format!("an encoder, its buffers and its textures are of a device of the caller's; {remedy}, {other}"))
 }
 
 /// Returns the error for a device or a recording without timestamps.

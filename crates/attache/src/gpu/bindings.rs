@@ -27,7 +27,7 @@ impl DelegateBindings for GpuKernel {
         let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref(), memory.downcast_ref()) {
             (Some(buffer), _, _) => Ok(InputBinding::Buffer(BufferBinding::clone(buffer))),
             (_, Some(texture), _) => Ok(InputBinding::Texture(TextureSource::clone(texture))),
-            (_, _, Some(range)) => Ok(InputBinding::Memory(MemoryBinding::clone(range))),
+            (_, _, Some(range)) => Ok(InputBinding::Memory(MemoryBinding::same(range))),
             (None, None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;
@@ -44,7 +44,7 @@ impl DelegateBindings for GpuKernel {
         let binding = |memory: &dyn Any| match (memory.downcast_ref(), memory.downcast_ref(), memory.downcast_ref()) {
             (Some(buffer), _, _) => Ok(OutputBinding::Buffer(BufferBinding::clone(buffer))),
             (_, Some(texture), _) => Ok(OutputBinding::Texture(TextureTarget::clone(texture))),
-            (_, _, Some(range)) => Ok(OutputBinding::Memory(MemoryBinding::clone(range))),
+            (_, _, Some(range)) => Ok(OutputBinding::Memory(MemoryBinding::same(range))),
             (None, None, None) => Err(unknown("memory")),
         };
         let binding = memory.map(binding).transpose()?;

@@ -10,7 +10,7 @@ use ash::vk;
 
 use super::transfer::Bytes;
 use super::{Buffer, Use, Vulkan};
-use crate::device::{Device, HostBytes, MemoryHandle};
+use crate::device::{Device, HostMemory, MemoryHandle};
 use crate::kernel::{GpuError, GpuErrorKind};
 
 /// A buffer that is not mapped, which several recordings can use. Dropping it frees it.
@@ -21,7 +21,7 @@ pub(crate) struct DeviceBuffer {
     /// How other processes find the memory; `None` if they do not.
     shared: Option<MemoryHandle>,
     /// The owner of the host memory that the buffer is in; `None` if it is in other memory. Dropped after the buffer.
-    host: Option<Mutex<HostBytes>>,
+    host: Option<Mutex<HostMemory>>,
 }
 
 // SAFETY: the memory is not mapped, and only the handle of the buffer is used before it is freed.
@@ -44,19 +44,19 @@ impl DeviceBuffer {
     }
 
     /// Creates a buffer in host memory. Fails if the device cannot import the memory.
-    pub(crate) fn of_host(device: &Device, mut host: HostBytes) -> Result<Self, GpuError> {
-        let bytes = host.as_mut().as_mut();
-        // SAFETY: the owner of the memory is in a box, from which nothing takes it before the buffer is freed. A slice that
-        // it lends stays where it is, since the owner is not used otherwise.
-        let buffer = unsafe { vulkan(device)?.host_buffer(bytes.as_mut_ptr(), bytes.len()) }?;
+    pub(crate) fn of_host(device: &Device, host: HostMemory) -> Result<Self, GpuError> {
+        // SAFETY: the owner of the memory is in a box, from which nothing takes it before the buffer is freed. The slice
+        // that it lent stays where it is, since the owner is not used otherwise.
+        let buffer = unsafe { vulkan(device)?.host_buffer(host.start(), host.size()) }?;
         Ok(Self { device: device.clone(), buffer: Some(buffer), shared: None, host: Some(Mutex::new(host)) })
     }
 
     /// Calls `work` with the host memory that the buffer is in; `None` if it is in other memory. The device must not use
     /// the memory meanwhile.
     pub(crate) fn with_host<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        let mut host = self.host.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(work(host.as_mut().as_mut()))
+        let host = self.host.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the owner lent these bytes and is not used before they are given back. The lock is held.
+        Some(work(unsafe { std::slice::from_raw_parts_mut(host.start(), host.size()) }))
     }
 
     /// Whether the buffer is in host memory of the caller's.

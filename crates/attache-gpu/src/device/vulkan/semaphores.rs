@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ash::vk;
@@ -15,6 +16,8 @@ use crate::kernel::{GpuError, GpuErrorKind};
 pub(crate) struct Semaphore {
     device: Device,
     raw: vk::Semaphore,
+    /// Whether a run was to wait for it or to signal it.
+    is_used: AtomicBool,
 }
 
 fn vulkan(device: &Device) -> Result<&Vulkan, GpuError> {
@@ -26,14 +29,14 @@ impl Semaphore {
     /// Creates a semaphore with this value, which can be exported if that is asked for.
     pub(crate) fn new(device: &Device, value: u64, is_exportable: bool) -> Result<Self, GpuError> {
         let raw = vulkan(device)?.semaphore(value, is_exportable)?;
-        Ok(Self { device: device.clone(), raw })
+        Ok(Self { device: device.clone(), raw, is_used: AtomicBool::new(false) })
     }
 
     /// Creates the semaphore behind a file.
     #[cfg(unix)]
     pub(crate) fn import(device: &Device, file: OwnedFd) -> Result<Self, GpuError> {
         let raw = vulkan(device)?.import_semaphore(file)?;
-        Ok(Self { device: device.clone(), raw })
+        Ok(Self { device: device.clone(), raw, is_used: AtomicBool::new(false) })
     }
 
     /// Returns a new file of an exportable semaphore.
@@ -46,7 +49,9 @@ impl Semaphore {
         &self.device
     }
 
-    pub(crate) fn raw(&self) -> vk::Semaphore {
+    /// Returns the handle, for the submission of a run.
+    pub(crate) fn for_run(&self) -> vk::Semaphore {
+        self.is_used.store(true, Ordering::Relaxed);
         self.raw
     }
 
@@ -80,7 +85,7 @@ impl Drop for Semaphore {
     fn drop(&mut self) {
         if let Some(vulkan) = self.device.vulkan() {
             // The software driver (Mesa 22.3) uses a semaphore a little longer than until the end of the submission.
-            if self.device.adapter().is_software {
+            if self.device.adapter().is_software && self.is_used.load(Ordering::Relaxed) {
                 vulkan.settle();
             }
             // SAFETY: recordings whose pending submissions use the semaphore own it.

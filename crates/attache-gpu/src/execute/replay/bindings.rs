@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use ash::vk;
 
@@ -13,15 +14,12 @@ use crate::kernel::GpuError;
 use crate::plan::{BufferRange, Plan, PlanBuffer};
 
 /// Memory that an input or output is bound to. Everything has been checked.
-#[derive(Clone)]
 pub(super) struct Bound {
     pub(super) binding: MemoryBinding,
     /// The bytes of the memory that runs use.
     pub(super) range: Range<usize>,
     /// How runs reach it. Set when all bindings are known.
     pub(super) access: Access,
-    /// Number of runs that were submitted with the binding.
-    runs: u64,
 }
 
 /// What is bound to each input and output of a recording.
@@ -36,6 +34,12 @@ pub(super) struct Bindings {
 /// What the division of a run into pieces depends on: for each input and output, how runs reach the memory, and whether it
 /// is shared with other users and is memory of the host.
 pub(super) type Shape = Vec<Option<(Access, bool, bool)>>;
+
+impl Clone for Bound {
+    fn clone(&self) -> Self {
+        Self { binding: self.binding.same(), range: self.range.clone(), access: self.access }
+    }
+}
 
 impl Bound {
     pub(super) fn memory(&self) -> &DeviceMemory {
@@ -73,7 +77,7 @@ impl Bound {
 
 fn check(device: &Device, (binding, tensor): (MemoryBinding, BoundTensor)) -> Result<Bound, GpuError> {
     let range = binding.range(device, &tensor)?;
-    Ok(Bound { binding, range, access: Access::Copy, runs: 0 })
+    Ok(Bound { binding, range, access: Access::Copy })
 }
 
 /// Returns the error for memory of a device of the caller's.
@@ -138,8 +142,13 @@ impl Bindings {
     /// Decides how runs reach everything that is bound. Fails if outputs have bytes in common, or if an output is a copy of
     /// an input that has bytes of its memory.
     fn settle(&mut self, device: &Device, plan: &Plan) -> Result<(), GpuError> {
-        for bound in self.inputs.iter_mut().flatten() {
-            bound.access = bound.usual_access(device);
+        for (index, bound) in self.inputs.iter_mut().enumerate() {
+            let Some(bound) = bound else { continue };
+            // An output that has the elements of an input is copied to the host from the recording's own memory.
+            let outputs = plan.outputs.iter().zip(&self.outputs);
+            let mut to_host = outputs.filter(|(_, output)| output.is_none()).map(|(range, _)| range.buffer);
+            let is_read = to_host.any(|buffer| buffer == PlanBuffer::Input(index));
+            bound.access = if is_read { Access::Copy } else { bound.usual_access(device) };
         }
         for index in 0..self.outputs.len() {
             let Some(bound) = &self.outputs[index] else { continue };
@@ -229,15 +238,16 @@ impl Bindings {
             let most = all.entry(semaphore).or_insert(value);
             *most = value.max(*most);
         };
-        for Bound { binding, runs, .. } in self.all() {
+        for Bound { binding, .. } in self.all() {
+            let runs = binding.runs.load(Ordering::Relaxed);
             let next =
-                |value: u64| value.checked_add(*runs).ok_or_else(|| usage("the values of a semaphore are used up"));
+                |value: u64| value.checked_add(runs).ok_or_else(|| usage("the values of a semaphore are used up"));
             if let Some((semaphore, value)) = &binding.wait {
-                add(&mut waits, semaphore.raw().raw(), next(*value)?);
+                add(&mut waits, semaphore.raw().for_run(), next(*value)?);
             }
             if let Some((semaphore, value)) = &binding.signal {
                 semaphore.check_signal(next(*value)?)?;
-                add(&mut signals, semaphore.raw().raw(), next(*value)?);
+                add(&mut signals, semaphore.raw().for_run(), next(*value)?);
             }
         }
         Ok(Semaphores { waits: waits.into_iter().collect(), signals: signals.into_iter().collect() })
@@ -258,7 +268,9 @@ impl Bindings {
     }
 
     /// Counts a run.
-    pub(super) fn count_run(&mut self) {
-        self.inputs.iter_mut().chain(&mut self.outputs).flatten().for_each(|bound| bound.runs += 1);
+    pub(super) fn count_run(&self) {
+        for bound in self.all() {
+            bound.binding.runs.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -177,6 +177,8 @@ fn outputs_that_are_inputs_are_copied() {
     let x = numbers(6, 1);
     let (input, output) = (filled(gpu.device(), &x), filled(gpu.device(), &[0.0; 70]));
     interpreter.bind_input(0, at(&input)).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), x, "the output is read on the host");
     interpreter.bind_output(0, at(&output)).unwrap();
     interpreter.bind_output(1, MemoryBinding::new(&output).offset(256)).unwrap();
     interpreter.invoke().unwrap();
