@@ -73,6 +73,8 @@ struct Claims {
     view: View,
     /// The node of the graph for each number of a node in the plan.
     nodes: HashMap<c_int, NodeId>,
+    /// The nodes that each earlier call replaced.
+    replaced: Vec<Vec<NodeId>>,
     consumers: Vec<Vec<NodeId>>,
     is_output: Vec<bool>,
     /// Whether the delegate prepares, which is when it may replace nodes.
@@ -99,7 +101,7 @@ impl Session {
         let mut is_output = vec![false; view.graph.tensors.len()];
         view.graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
         let consumers = view.graph.consumers();
-        let claims = Claims { view, nodes: ids, consumers, is_output, is_open: false };
+        let claims = Claims { view, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
         let session = Self { plans: vec![plan], inputs, outputs, variables, name, ..Self::new(tensors, nodes) };
         Self { claims: Some(claims), ..session }.into_raw()
     }
@@ -270,7 +272,8 @@ fn file_nodes(view: &View) -> Nodes {
             operator,
             view.model.operator_view(view.subgraph, index),
             &inputs,
-            &operator.outputs,
+            operator.outputs.iter().copied(),
+            operator.intermediates.iter().copied(),
         ))
     });
     nodes.collect()

@@ -67,7 +67,7 @@ impl OpenSession {
         if covered != nodes.len() {
             return Err(DelegateError::new("its kernels are not those of the partitions that it was given"));
         }
-        Ok(ordered(&session.nodes, left))
+        ordered(&session.nodes, left)
     }
 
     /// Returns the session, for calls while the lock is held.
@@ -87,18 +87,19 @@ impl OpenSession {
     }
 }
 
-/// Orders kernels so that each comes after those whose outputs it reads.
-fn ordered(nodes: &Nodes, mut left: Vec<usize>) -> Vec<usize> {
+/// Orders kernels so that each comes after those whose outputs it reads. Fails if they wait for each other.
+fn ordered(nodes: &Nodes, mut left: Vec<usize>) -> Result<Vec<usize>, DelegateError> {
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let reads = |number: &usize| {
             let others = left.iter().filter(|other| *other != number);
             others.flat_map(|other| nodes[*other].outputs()).any(|tensor| nodes[*number].inputs().contains(tensor))
         };
-        let next = left.iter().position(|number| !reads(number)).unwrap_or(0);
+        let next = left.iter().position(|number| !reads(number));
+        let next = next.ok_or_else(|| DelegateError::new("its kernels read each other's outputs"))?;
         order.push(left.remove(next));
     }
-    order
+    Ok(order)
 }
 
 impl Drop for OpenSession {

@@ -52,10 +52,11 @@ impl Tensors {
     /// constant.
     pub(crate) fn set(&mut self, index: usize, fact: &Fact, kind: TfLiteAllocationType) {
         let (Some(raw), Some(kept)) = (self.raw.get_mut(index), self.kept.get_mut(index)) else { return };
+        let dims_signature = std::mem::replace(&mut raw.dims_signature, std::ptr::null());
         // SAFETY: what the tensor points to belongs to it, and it gets others.
         unsafe { release(raw) };
         kept.constant = fact.constant.as_ref().and_then(attache::Constant::aligned_bytes);
-        *raw = raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr());
+        *raw = TfLiteTensor { dims_signature, ..raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr()) };
         if kept.constant.is_none() {
             raw.allocation_type = kind;
         }

@@ -170,6 +170,24 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* base) {
   if (!is_wrong && total != taken->size) abort();
   TfLiteRegistration kernel = {.init = Init, .free = Free, .prepare = PrepareKernel, .invoke = Invoke,
                                .builtin_code = kDelegate, .custom_name = "Arithmetic", .version = 1};
+  if (Has(delegate, "two")) {
+    // Additions first, then multiplications.
+    TfLiteStatus status = kTfLiteOk;
+    for (int code = 0; code < 2 && status == kTfLiteOk; ++code) {
+      TfLiteIntArray* some = NewIntArray(taken->size);
+      some->size = 0;
+      for (int i = 0; i < taken->size; ++i) {
+        TfLiteNode* node;
+        TfLiteRegistration* registration;
+        context->GetNodeAndRegistration(context, taken->data[i], &node, &registration);
+        if ((registration->builtin_code == kMul) == code) some->data[some->size++] = taken->data[i];
+      }
+      status = context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, some, base);
+      free(some);
+    }
+    free(taken);
+    return status;
+  }
   TfLiteStatus status = context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, taken, base);
   free(taken);
   return status;
