@@ -4,6 +4,7 @@
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use attache::DelegateError;
 use attache_abi::{DestroyDelegate, TfLiteContext, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
 
 /// A delegate of C.
@@ -12,6 +13,8 @@ pub(crate) struct Source {
     delegate: NonNull<TfLiteDelegate>,
     destroy: Option<DestroyDelegate>,
     lock: Mutex<()>,
+    /// Why the delegate could not prepare a graph or a kernel, until somebody takes it.
+    failure: Mutex<Option<String>>,
 }
 
 // SAFETY: the delegate is called only while the lock is held, and those who give it away state that any thread may call it.
@@ -27,11 +30,21 @@ impl Source {
     /// The delegate is valid until `destroy` is called, or else for as long as this value lives. Its functions have the
     /// types that TensorFlow Lite gives them, and any thread may call them, one at a time.
     pub(crate) unsafe fn new(delegate: NonNull<TfLiteDelegate>, destroy: Option<DestroyDelegate>) -> Self {
-        Self { delegate, destroy, lock: Mutex::new(()) }
+        Self { delegate, destroy, lock: Mutex::new(()), failure: Mutex::new(None) }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut TfLiteDelegate {
         self.delegate.as_ptr()
+    }
+
+    /// Keeps the error of a result.
+    pub(crate) fn note<T>(&self, result: Result<T, DelegateError>) -> Result<T, DelegateError> {
+        result.inspect_err(|error| *self.failure() = Some(error.to_string()))
+    }
+
+    /// Returns the error that [`Source::note`] kept last.
+    pub(crate) fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread calls the delegate.
