@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use attache::Cancellation;
 use attache_abi::{NULL_BUFFER_HANDLE, TfLiteBufferHandle, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
 
-use crate::delegates::delegate_at;
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
@@ -53,7 +52,7 @@ impl TfLiteInterpreter {
             user: AtomicUsize::new(0),
         });
         let mut interpreter = interpreter;
-        let state = build(std::ptr::from_ref(&*interpreter).addr())?;
+        let state = build(std::ptr::from_ref(&*interpreter).expose_provenance())?;
         interpreter.signatures = Signatures::of(&state.model);
         interpreter.watch(&state);
         *interpreter.state.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(state);
@@ -166,10 +165,9 @@ fn add_delegate(interpreter: *const TfLiteInterpreter, delegate: *mut TfLiteDele
     if delegate.is_null() {
         return Err(Fault::new("null where a delegate is expected"));
     }
-    let delegate = delegate_at(delegate)?;
     interpreter.with(|state| {
         let mut configuration = state.configuration.clone();
-        configuration.delegates.extend(delegate);
+        configuration.add(delegate)?;
         state.rebuild(configuration)?;
         interpreter.watch(state);
         // As in TensorFlow Lite, tensors are allocated then. Where extents are open, the program sets them first.

@@ -186,8 +186,10 @@ exports! {
         most: i32,
     ) {
         // SAFETY: the caller of the C function passes null or a text that a zero byte ends.
-        let name = unsafe { text_from_c(name) }.unwrap_or_default();
-        register(options, (TfLiteBuiltinOperator::CUSTOM, Some(name)), registration, (least, most));
+        match unsafe { text_from_c(name) } {
+            Some(name) => register(options, (TfLiteBuiltinOperator::CUSTOM, Some(name)), registration, (least, most)),
+            None => drop(change(options, |_| Err(Fault::new("null, or bytes that are not UTF-8, for an operator's name")))),
+        }
     } else ();
 
     /// Adds an operator that was made with `TfLiteOperatorCreate`.

@@ -62,7 +62,8 @@ fn run_with(program: &str, arguments: &[&OsStr]) {
         if !runner.is_empty() {
             command.args(words).arg(&built);
         }
-        must(command.args(arguments).env("ATTACHE_SOFTWARE", "1"));
+        // Cargo's folders would come before the one that the program was linked with, and may have an older library.
+        must(command.args(arguments).env("ATTACHE_SOFTWARE", "1").env_remove("LD_LIBRARY_PATH"));
     }
 }
 

@@ -103,7 +103,10 @@ static TfLiteStatus opaque_twice(TfLiteOpaqueContext* context, TfLiteOpaqueNode*
 static void operators(const char* path) {
   /* Without the operator there is nothing to run. */
   TfLiteModel* model = TfLiteModelCreateFromFile(path);
-  CHECK(TfLiteInterpreterCreate(model, NULL) == NULL);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, NULL);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteUnresolvedOps);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteError);
+  TfLiteInterpreterDelete(interpreter);
   TfLiteModelDelete(model);
 
   const TfLiteRegistration registration = doubling();
@@ -147,14 +150,30 @@ static TfLiteStatus add(TfLiteContext* context, TfLiteNode* node) {
   return kTfLiteOk;
 }
 
-static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
+static TfLiteStatus refuse(TfLiteContext* context, TfLiteNode* node) {
+  (void)node;
+  context->ReportError(context, "no %s", "kernel");
+  return kTfLiteError;
+}
+
+static TfLiteStatus take(
+    TfLiteContext* context, TfLiteDelegate* delegate, TfLiteStatus (*prepare)(TfLiteContext*, TfLiteNode*)) {
   TfLiteIntArray* plan;
   if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
   TfLiteRegistration kernel;
   memset(&kernel, 0, sizeof(kernel));
   kernel.custom_name = "Adder";
+  kernel.prepare = prepare;
   kernel.invoke = add;
   return context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, plan, delegate);
+}
+
+static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, NULL);
+}
+
+static TfLiteStatus take_all_unprepared(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, refuse);
 }
 
 static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
@@ -165,22 +184,33 @@ static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
 
 static void delegates(const char* path) {
   TfLiteModel* model = TfLiteModelCreateFromFile(path);
-  TfLiteDelegate adder = TfLiteDelegateCreate(), failing = TfLiteDelegateCreate();
+  TfLiteDelegate adder = TfLiteDelegateCreate(), failing = TfLiteDelegateCreate(), unprepared = TfLiteDelegateCreate();
   adder.Prepare = take_all;
   failing.Prepare = fail;
+  unprepared.Prepare = take_all_unprepared;
   TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
   TfLiteInterpreterOptionsAddDelegate(options, &adder);
   TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
   TfLiteInterpreterOptionsDelete(options);
-  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  /* A delegate has tensors allocated. */
+  CHECK(interpreter != NULL && TfLiteInterpreterGetInputTensor(interpreter, 0)->data.f != NULL);
   CHECK(attache_interpreter_delegated_count(interpreter) == 1);
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   CHECK(((const float*)TfLiteTensorData(TfLiteInterpreterGetOutputTensor(interpreter, 0)))[0] == 100.0f);
   TfLiteInterpreterDelete(interpreter);
 
-  /* A delegate that fails leaves the CPU. */
+  /* The failure of a delegate is an error. With ModifyGraphWithDelegate, the interpreter stays as it was. */
+  TfLiteDelegate* faulty[] = {&failing, &unprepared};
+  for (int i = 0; i < 2; ++i) {
+    options = TfLiteInterpreterOptionsCreate();
+    TfLiteInterpreterOptionsAddDelegate(options, faulty[i]);
+    CHECK(TfLiteInterpreterCreate(model, options) == NULL);
+    TfLiteInterpreterOptionsDelete(options);
+  }
   interpreter = TfLiteInterpreterCreate(model, NULL);
-  TfLiteInterpreterModifyGraphWithDelegate(interpreter, &failing);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(TfLiteInterpreterModifyGraphWithDelegate(interpreter, faulty[i]) == kTfLiteDelegateError);
+  }
   CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   CHECK(attache_interpreter_delegated_count(interpreter) == 0);
