@@ -78,11 +78,7 @@ pub unsafe extern "C" fn TfLiteOperatorCreateWithData(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOperatorDelete(operator: *mut TfLiteOperator) {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if !operator.is_null() {
-            drop(Box::from_raw(operator.cast::<Operator>()));
-        }
-    })
+    guard((), || unsafe { Operator::delete(operator) })
 }
 
 #[unsafe(no_mangle)]

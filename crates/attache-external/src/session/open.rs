@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use attache::DelegateError;
 use attache::graph::NodeId;
-use attache_abi::TfLiteStatus;
+use attache_abi::{NULL_BUFFER_HANDLE, TfLiteStatus};
 
 use super::{Nodes, Session, View};
 use crate::source::Source;
@@ -105,7 +105,16 @@ fn ordered(nodes: &Nodes, mut left: Vec<usize>) -> Result<Vec<usize>, DelegateEr
 impl Drop for OpenSession {
     fn drop(&mut self) {
         let _lock = self.source.lock();
-        // SAFETY: the session is this value's own, and the delegate is still there.
-        unsafe { Session::free(self.session) };
+        // SAFETY: the session is this value's own, and the delegate is still there. No reference is kept during calls.
+        unsafe {
+            Session::free_nodes(self.session);
+            for index in 0..(*self.session).tensors.len() {
+                let tensor = (*self.session).tensor(index as i32);
+                if (*tensor).buffer_handle != NULL_BUFFER_HANDLE {
+                    self.source.free_handle(&raw mut (*self.session).context, tensor);
+                }
+            }
+            Session::free(self.session);
+        }
     }
 }

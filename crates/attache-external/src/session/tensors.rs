@@ -43,7 +43,10 @@ impl Tensors {
         let kept = Kept { name: text_of_c(name), constant, own: AlignedBuffer::default() };
         let mut raw = raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr());
         let signature = source.and_then(|tensor| tensor.shape_signature.as_deref());
-        raw.dims_signature = signature.map_or(std::ptr::null(), |signature| Integers::new(signature).into_raw());
+        // Constants have none, and other tensors an empty one where the file has none.
+        if kept.constant.is_none() {
+            raw.dims_signature = Integers::new(signature.unwrap_or_default()).into_raw();
+        }
         self.raw.push(raw);
         self.kept.push(kept);
     }

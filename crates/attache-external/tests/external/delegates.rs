@@ -82,6 +82,25 @@ fn delegates_and_kernels_are_freed() {
 }
 
 #[test]
+fn buffers_of_a_delegate_are_read_and_freed() {
+    let path = library("arithmetic.c", "libhandle.so", &[]);
+    // SAFETY: the library is the one of this test, and its function has this type.
+    #[allow(unsafe_code)]
+    let alive = || unsafe {
+        let library = libloading::Library::new(&path).unwrap();
+        library.get::<unsafe extern "C" fn() -> i32>(b"arithmetic_alive\0").unwrap()()
+    };
+    {
+        let delegate = ExternalDelegate::load(&path, &[("fault", "handle")]).unwrap();
+        let mut interpreter = with(delegate).build().unwrap();
+        assert_eq!(alive(), 5, "a delegate, two kernels and two buffers");
+        assert_eq!(run(&mut interpreter).unwrap(), expected());
+        assert_eq!(run(&mut interpreter).unwrap(), expected());
+    }
+    assert_eq!(alive(), 0);
+}
+
+#[test]
 fn an_opaque_delegate_runs_what_it_takes() {
     let path = library("opaque.c", "libopaque.so", &[]);
     let compiled = with(ExternalDelegate::load(path, &[]).unwrap()).compile().unwrap();
