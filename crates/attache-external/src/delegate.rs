@@ -75,6 +75,7 @@ impl ExternalDelegate {
 
     /// Returns why the delegate last failed to prepare a graph or its kernels, once; `None` if it did not fail since the
     /// last call. An interpreter runs the operators of such a delegate elsewhere, so that its being built does not tell.
+    #[must_use]
     pub fn take_failure(&self) -> Option<String> {
         self.source.failure().take()
     }
