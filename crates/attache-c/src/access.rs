@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use attache::{ErrorKind, Interpreter, SignatureRunner};
+use attache_abi::TfLiteStatus;
 
 use crate::fault::Fault;
 use crate::state::Subgraph;
@@ -78,12 +79,16 @@ impl<'a> Access<'a> {
         info.map_or(Ok(()), |info| take(&info.shape))
     }
 
+    /// Runs the subgraph. The failure of a delegate is an error as any other, since nothing took over.
     pub(crate) fn invoke(&mut self) -> Result<(), Fault> {
-        match self {
-            Self::Main(interpreter) => interpreter.invoke()?,
-            Self::Signature { runner, .. } => runner.invoke()?,
-        }
-        Ok(())
+        let run = match self {
+            Self::Main(interpreter) => interpreter.invoke(),
+            Self::Signature { runner, .. } => runner.invoke(),
+        };
+        run.map_err(|error| match Fault::from(error) {
+            fault if fault.status == TfLiteStatus::DELEGATE_ERROR => Fault { status: TfLiteStatus::ERROR, ..fault },
+            fault => fault,
+        })
     }
 
     /// Writes an input. Returns false if the interpreter has no memory for it, because nothing reads it.

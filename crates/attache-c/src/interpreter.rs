@@ -13,6 +13,7 @@ use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
 use crate::model::TfLiteModel;
+use crate::operators::check_selected;
 use crate::options::{TfLiteInterpreterOptions, copy_of};
 use crate::signature::Signatures;
 use crate::state::{MAIN, State, Subgraph};
@@ -21,11 +22,16 @@ use crate::state::{MAIN, State, Subgraph};
 pub(crate) struct TfLiteInterpreter {
     pub(crate) reporter: Reporter,
     pub(crate) signatures: Signatures,
+    /// Another one for each interpreter of the process, so that one at the address of a deleted one is noticed.
+    pub(crate) number: usize,
     cancellation: Mutex<Option<Cancellation>>,
     state: Mutex<Option<State>>,
     /// The thread that uses the state, to tell waiting from waiting for oneself.
     user: AtomicUsize,
 }
+
+/// How many interpreters were made.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 impl Object for TfLiteInterpreter {
     const KIND: Kind = Kind::Interpreter;
@@ -47,6 +53,7 @@ impl TfLiteInterpreter {
         let interpreter = Box::new(Self {
             reporter,
             signatures: Signatures::default(),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             cancellation: Mutex::default(),
             state: Mutex::default(),
             user: AtomicUsize::new(0),
@@ -110,6 +117,15 @@ pub(crate) fn status(
     }
 }
 
+/// Allocates the tensors of a subgraph, which may build the interpreter.
+pub(crate) fn allocate(interpreter: *const TfLiteInterpreter, subgraph: usize) -> TfLiteStatus {
+    status(interpreter, |state| {
+        state.allocate(subgraph)?;
+        live::get(interpreter)?.watch(state);
+        Ok(())
+    })
+}
+
 /// Uses the main subgraph.
 fn main<T>(interpreter: *const TfLiteInterpreter, failed: T, call: impl FnOnce(&Subgraph) -> T) -> T {
     with(interpreter, failed, |state| Ok(call(state.subgraph(MAIN)?)))
@@ -134,7 +150,12 @@ fn nth(subgraph: &Subgraph, list: &[c_int], position: i32) -> *mut TfLiteTensor 
     index.map_or(std::ptr::null_mut(), |index| subgraph.tensor(*index))
 }
 
-fn create(model: *const TfLiteModel, options: *const TfLiteInterpreterOptions) -> *mut TfLiteInterpreter {
+/// Makes an interpreter, of operators that the program added alone if `is_selected`.
+fn create(
+    model: *const TfLiteModel,
+    options: *const TfLiteInterpreterOptions,
+    is_selected: bool,
+) -> *mut TfLiteInterpreter {
     let options = match copy_of(options) {
         Ok(options) => options,
         Err(fault) => return Reporter::default().settle(Err(fault), std::ptr::null_mut()),
@@ -142,6 +163,9 @@ fn create(model: *const TfLiteModel, options: *const TfLiteInterpreterOptions) -
     let (reporter, configuration) = (options.reporter, options.configuration);
     let made = guarded(|| {
         let model = &live::get(model)?.0;
+        if is_selected {
+            check_selected(&configuration, model)?;
+        }
         TfLiteInterpreter::give(reporter, |address| State::new(model, configuration, address))
     });
     reporter.settle(made, std::ptr::null_mut())
@@ -182,16 +206,15 @@ exports! {
         model: *const TfLiteModel,
         options: *const TfLiteInterpreterOptions,
     ) -> *mut TfLiteInterpreter {
-        create(model, options)
+        create(model, options, false)
     } else std::ptr::null_mut();
 
-    /// As `TfLiteInterpreterCreate`: operators that the options add take precedence over the library's own, which are
-    /// part of it in any case.
+    /// As `TfLiteInterpreterCreate`, for models of which the options have every builtin operator; null for others.
     fn TfLiteInterpreterCreateWithSelectedOps(
         model: *const TfLiteModel,
         options: *const TfLiteInterpreterOptions,
     ) -> *mut TfLiteInterpreter {
-        create(model, options)
+        create(model, options, true)
     } else std::ptr::null_mut();
 
     /// Deletes an interpreter, and its tensors with it. Does nothing for null.
@@ -236,14 +259,7 @@ exports! {
 
     /// Prepares the interpreter for the extents of its inputs.
     fn TfLiteInterpreterAllocateTensors(interpreter: *mut TfLiteInterpreter) -> TfLiteStatus {
-        let done = status(interpreter, |state| state.allocate(MAIN));
-        if let (TfLiteStatus::OK, Ok(interpreter)) = (done, live::get(interpreter)) {
-            interpreter.reporter.status(interpreter.with(|state| {
-                interpreter.watch(state);
-                Ok(())
-            }));
-        }
-        done
+        allocate(interpreter, MAIN)
     } else TfLiteStatus::ERROR;
 
     /// Runs the model once, and returns when the run has ended.

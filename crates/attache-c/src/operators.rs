@@ -4,17 +4,19 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+use attache::model::OperatorCode;
 use attache::{Model, OpResolver};
 use attache_abi::report::{text_from_c, text_of_c};
 use attache_abi::{
     TfLiteBuiltinOperator, TfLiteOperator, TfLiteRegistration, TfLiteRegistrationV1, TfLiteRegistrationV2,
     TfLiteRegistrationV3,
 };
+use attache_external::opaque::operator::{TfLiteOperatorGetBuiltInCode, TfLiteOperatorGetVersion};
 use attache_external::{add_operator, add_registration};
 
 use crate::fault::Fault;
 use crate::guard::exports;
-use crate::options::{TfLiteInterpreterOptions, change};
+use crate::options::{Configuration, TfLiteInterpreterOptions, change};
 
 /// Functions that find the operator of a builtin code, or of a custom name, in a version; null where there is none.
 struct Finders<T> {
@@ -42,6 +44,29 @@ type Find = dyn Fn(&Wanted<'_>, &mut OpResolver) -> Result<bool, Fault> + Send +
 #[derive(Clone)]
 pub(crate) struct Resolver(Arc<Find>);
 
+impl<'a> Wanted<'a> {
+    fn new(code: &'a OperatorCode) -> Self {
+        Self { code: TfLiteBuiltinOperator(code.builtin.0), name: code.custom.as_deref(), version: code.version }
+    }
+}
+
+/// Checks that the program added each builtin operator of a model, in the version that the model has.
+pub(crate) fn check_selected(configuration: &Configuration, model: &Model) -> Result<(), Fault> {
+    let operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    for code in operators.map(|operator| &operator.code).filter(|code| code.custom.is_none()) {
+        let wanted = Wanted::new(code);
+        let mut added = configuration.builtins.iter();
+        if added.any(|(code, versions)| *code == wanted.code && versions.contains(&wanted.version)) {
+            continue;
+        }
+        let resolver = configuration.resolver.as_ref();
+        if !resolver.map_or(Ok(false), |resolver| (resolver.0)(&wanted, &mut OpResolver::new()))? {
+            return Err(Fault::new(format!("the options have no {} in version {}", code.name(), code.version)));
+        }
+    }
+    Ok(())
+}
+
 impl Resolver {
     /// Registers the operators of a model that the program has.
     pub(crate) fn resolve(&self, model: &Model, into: &mut OpResolver) -> Result<(), Fault> {
@@ -50,11 +75,7 @@ impl Resolver {
         for operator in operators {
             let code = &operator.code;
             if seen.insert((code.builtin, code.custom.clone(), code.version)) {
-                let code = TfLiteBuiltinOperator(code.builtin.0);
-                (self.0)(
-                    &Wanted { code, name: operator.code.custom.as_deref(), version: operator.code.version },
-                    into,
-                )?;
+                (self.0)(&Wanted::new(code), into)?;
             }
         }
         Ok(())
@@ -161,6 +182,9 @@ fn register(
         let registration = registration.ok_or_else(|| Fault::new("null where a TfLiteRegistration is expected"))?;
         // SAFETY: the program states that the functions are of the types that they have, and stay valid.
         unsafe { add_registration(&mut options.configuration.operators, code, name, least..=most, registration) };
+        if name.is_none() {
+            options.configuration.builtins.push((code, least..=most));
+        }
         Ok(())
     });
 }
@@ -197,7 +221,12 @@ exports! {
         change(options, |options| {
             // SAFETY: the program passes null, or an operator of this library that stays valid.
             let added = unsafe { add_operator(&mut options.configuration.operators, operator) };
-            added.map_err(|error| Fault::new(error.to_string()))
+            added.map_err(|error| Fault::new(error.to_string()))?;
+            // SAFETY: as above; it is not null.
+            let (code, version) =
+                unsafe { (TfLiteOperatorGetBuiltInCode(operator), TfLiteOperatorGetVersion(operator)) };
+            options.configuration.builtins.push((code, version..=version));
+            Ok(())
         });
     } else ();
 

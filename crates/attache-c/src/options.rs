@@ -1,12 +1,13 @@
 //! `TfLiteInterpreterOptions`. An interpreter copies what it needs, so options may be deleted at once.
 
 use std::ffi::c_void;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache::{Delegate, Interpreter, InterpreterBuilder, Model, OpResolver};
 use attache_abi::report::ErrorReporter;
-use attache_abi::{TfLiteDelegate, TfLiteStatus};
+use attache_abi::{TfLiteBuiltinOperator, TfLiteDelegate, TfLiteStatus};
 use attache_external::ExternalDelegate;
 
 use crate::delegates::{Found, delegate_at};
@@ -31,6 +32,8 @@ pub(crate) struct Configuration {
     /// Those of the delegates that are in C, whose failures keep an interpreter from being made.
     pub(crate) external: Vec<Arc<ExternalDelegate>>,
     pub(crate) operators: OpResolver,
+    /// The builtin operators among them, with their versions.
+    pub(crate) builtins: Vec<(TfLiteBuiltinOperator, RangeInclusive<i32>)>,
     /// Functions that find operators; what they find takes precedence over `operators`.
     pub(crate) resolver: Option<Resolver>,
     pub(crate) falls_back: bool,

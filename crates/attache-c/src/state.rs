@@ -123,6 +123,29 @@ impl State {
         Ok(())
     }
 
+    /// Checks that a shape differs from that of an input only where the model leaves extents to the program.
+    pub(crate) fn check_signature(&self, subgraph: usize, position: usize, shape: &[c_int]) -> Result<(), Fault> {
+        let found = self.subgraph(subgraph)?;
+        let tensor = found.input(position)?;
+        let signature = self.model.subgraphs()[subgraph].tensors[tensor].shape_signature.as_deref();
+        let fits = match signature.filter(|signature| !signature.is_empty()) {
+            Some(fixed) => {
+                fixed.len() == shape.len()
+                    && fixed.iter().zip(shape).all(|(fixed, extent)| matches!(fixed, -1) || fixed == extent)
+            }
+            None => found
+                .shape(tensor)
+                .iter()
+                .map(|extent| c_int::try_from(*extent).ok())
+                .eq(shape.iter().copied().map(Some)),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Fault::new(format!("the model does not leave the extents {shape:?} to the program")))
+        }
+    }
+
     /// Prepares a subgraph for the shapes of its inputs.
     pub(crate) fn allocate(&mut self, subgraph: usize) -> Result<(), Fault> {
         if self.subgraph(subgraph)?.is_allocated {
@@ -148,8 +171,26 @@ impl State {
         Ok(shapes.iter().fold(builder, |builder, (position, shape)| builder.input_shape(*position, shape)))
     }
 
-    /// Runs a subgraph. Inputs are read from the memory of their tensors, outputs are written there.
+    /// Runs a subgraph. Inputs are read from the memory of their tensors, outputs are written there. If a delegate failed
+    /// and the CPU did the run, the outputs are valid and the fault says that it did, once.
     pub(crate) fn invoke(&mut self, subgraph: usize) -> Result<(), Fault> {
+        let before = self.fallback();
+        self.run(subgraph)?;
+        match self.fallback().filter(|_| before.is_none()) {
+            Some(text) => {
+                Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, format!("{text}; the CPU has taken over")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why the CPU took over from delegates, if it did and the program asked for it.
+    fn fallback(&self) -> Option<String> {
+        let interpreter = self.interpreter.as_ref().filter(|_| self.configuration.falls_back);
+        interpreter.and_then(|interpreter| interpreter.report().fallback)
+    }
+
+    fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
             if let Some(bytes) = subgraph.storage.get(&(*tensor as usize)).and_then(Storage::bytes) {

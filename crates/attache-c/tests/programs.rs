@@ -85,7 +85,8 @@ fn of_signatures() -> Vec<u8> {
     let operators = [("square", BuiltinOperator::SQUARE), ("negate", BuiltinOperator::NEG)];
     for (key, operator) in operators {
         let subgraph = builder.subgraph(key);
-        let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+        let open = |name| TensorBuilder::new(name, DataType::Float32, [4]).shape_signature([-1]);
+        let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, open(name)));
         builder.operator(subgraph, OperatorBuilder::new(operator, [x], [y]));
         builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
         builder.signature(key, subgraph, &[("in", x)], &[("out", y)]);

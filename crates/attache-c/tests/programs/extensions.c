@@ -156,24 +156,29 @@ static TfLiteStatus refuse(TfLiteContext* context, TfLiteNode* node) {
   return kTfLiteError;
 }
 
-static TfLiteStatus take(
-    TfLiteContext* context, TfLiteDelegate* delegate, TfLiteStatus (*prepare)(TfLiteContext*, TfLiteNode*)) {
+typedef TfLiteStatus (*Step)(TfLiteContext* context, TfLiteNode* node);
+
+static TfLiteStatus take(TfLiteContext* context, TfLiteDelegate* delegate, Step prepare, Step invoke) {
   TfLiteIntArray* plan;
   if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
   TfLiteRegistration kernel;
   memset(&kernel, 0, sizeof(kernel));
   kernel.custom_name = "Adder";
   kernel.prepare = prepare;
-  kernel.invoke = add;
+  kernel.invoke = invoke;
   return context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, plan, delegate);
 }
 
 static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
-  return take(context, delegate, NULL);
+  return take(context, delegate, NULL, add);
 }
 
 static TfLiteStatus take_all_unprepared(TfLiteContext* context, TfLiteDelegate* delegate) {
-  return take(context, delegate, refuse);
+  return take(context, delegate, refuse, add);
+}
+
+static TfLiteStatus take_all_and_break(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, NULL, refuse);
 }
 
 static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
@@ -219,9 +224,33 @@ static void delegates(const char* path) {
   TfLiteModelDelete(model);
 }
 
+/* A run that fails is an error. If the CPU takes over, the run says so once, and its outputs are valid. */
+static void fallbacks(const char* path) {
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  TfLiteDelegate breaking = TfLiteDelegateCreate();
+  breaking.Prepare = take_all_and_break;
+  for (int falls_back = 0; falls_back < 2; ++falls_back) {
+    TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
+    TfLiteInterpreterOptionsAddDelegate(options, &breaking);
+    TfLiteInterpreterOptionsSetEnableDelegateFallback(options, falls_back);
+    TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+    TfLiteInterpreterOptionsDelete(options);
+    CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+    for (int i = 0; i < 2; ++i) TfLiteInterpreterGetInputTensor(interpreter, i)->data.f[0] = 1.0f;
+    CHECK(TfLiteInterpreterInvoke(interpreter) == (falls_back ? kTfLiteDelegateError : kTfLiteError));
+    float sum[12];
+    const TfLiteTensor* out = TfLiteInterpreterGetOutputTensor(interpreter, 0);
+    CHECK(TfLiteTensorCopyToBuffer(out, sum, sizeof(sum)) == kTfLiteOk && sum[0] == (falls_back ? 2.0f : 0.0f));
+    CHECK(TfLiteInterpreterInvoke(interpreter) == (falls_back ? kTfLiteOk : kTfLiteError));
+    TfLiteInterpreterDelete(interpreter);
+  }
+  TfLiteModelDelete(model);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   operators(argv[1]);
   delegates(argv[2]);
+  fallbacks(argv[2]);
   return 0;
 }

@@ -227,7 +227,9 @@ static void runs(const TfLiteModel* model) {
 static void custom_allocations(const TfLiteModel* model) {
   TfLiteInterpreterOptions* options = quiet_options();
   TfLiteInterpreterOptionsEnableCancellation(options, true);
-  TfLiteInterpreter* interpreter = TfLiteInterpreterCreateWithSelectedOps(model, options);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+  /* The options have no operators. */
+  CHECK(TfLiteInterpreterCreateWithSelectedOps(model, options) == NULL && errors() == 1);
   TfLiteInterpreterOptionsDelete(options);
   const int* inputs = TfLiteInterpreterInputTensorIndices(interpreter);
   const int* outputs = TfLiteInterpreterOutputTensorIndices(interpreter);
@@ -361,7 +363,8 @@ static void signatures(const char* path) {
     CHECK(TfLiteSignatureRunnerGetInputTensor(runner, "none") == NULL);
     CHECK(TfLiteSignatureRunnerGetOutputTensor(runner, NULL) == NULL);
     CHECK(TfLiteSignatureRunnerInvoke(runner) == kTfLiteError && errors() == 1);
-    const int three[1] = {3}, five[1] = {5};
+    const int three[1] = {3}, five[1] = {5}, other[2] = {1, 4};
+    CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, x, other, 2) == kTfLiteError && errors() == 1);
     CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, "none", three, 1) == kTfLiteError && errors() == 1);
     CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, x, i ? three : five, 1) == kTfLiteOk);
     CHECK(TfLiteSignatureRunnerAllocateTensors(runner) == kTfLiteOk);
@@ -376,7 +379,12 @@ static void signatures(const char* path) {
     TfLiteSignatureRunnerDelete(runner);
   }
   TfLiteSignatureRunnerDelete(NULL);
+  TfLiteSignatureRunner* orphan =
+      TfLiteInterpreterGetSignatureRunner(interpreter, TfLiteInterpreterGetSignatureKey(interpreter, 0));
   TfLiteInterpreterDelete(interpreter);
+  CHECK(TfLiteSignatureRunnerGetInputTensor(orphan, "in") == NULL);
+  CHECK(TfLiteSignatureRunnerInvoke(orphan) == kTfLiteError);
+  TfLiteSignatureRunnerDelete(orphan);
   TfLiteModelDelete(model);
 }
 
