@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use attache::Cancellation;
-use attache_abi::{NULL_BUFFER_HANDLE, TfLiteBufferHandle, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
+use attache_abi::{TfLiteBufferHandle, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
 
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
@@ -357,17 +357,22 @@ exports! {
         })
     } else TfLiteStatus::ERROR;
 
-    /// Always an error: delegates of this library have no handles of buffers.
+    /// Notes a handle of a delegate's for a tensor, which the interpreter never uses. An error if the tensor has one of
+    /// another delegate.
     fn TfLiteInterpreterSetBufferHandle(
         interpreter: *mut TfLiteInterpreter,
-        _tensor: *mut TfLiteTensor,
-        _handle: TfLiteBufferHandle,
-        _delegate: *mut TfLiteDelegate,
+        tensor: *mut TfLiteTensor,
+        handle: TfLiteBufferHandle,
+        delegate: *mut TfLiteDelegate,
     ) -> TfLiteStatus {
-        status(interpreter, |_| Err(Fault::new("tensors have no handles of buffers here")))
+        status(interpreter, |state| {
+            let owner = live::owner_of(tensor).filter(|(owner, _)| owner.interpreter == interpreter.addr());
+            let (owner, index) = owner.ok_or_else(|| Fault::new("the tensor is not one of the interpreter"))?;
+            state.subgraph_mut(owner.subgraph)?.tensors.set_handle(index, handle, delegate)
+        })
     } else TfLiteStatus::ERROR;
 
-    /// Gives the handle of a tensor's buffer, which is that of no buffer, and null for its delegate.
+    /// Gives the handle of a tensor's buffer and its delegate, as `TfLiteInterpreterSetBufferHandle` set them.
     fn TfLiteInterpreterGetBufferHandle(
         interpreter: *mut TfLiteInterpreter,
         index: c_int,
@@ -375,14 +380,13 @@ exports! {
         delegate: *mut *mut TfLiteDelegate,
     ) -> TfLiteStatus {
         status(interpreter, |state| {
-            if state.subgraph(MAIN)?.tensor(index).is_null() || handle.is_null() || delegate.is_null() {
+            // SAFETY: the tensor is null or one of the interpreter, which this thread uses.
+            let tensor = unsafe { state.subgraph(MAIN)?.tensor(index).as_ref() };
+            let Some(tensor) = tensor.filter(|_| !handle.is_null() && !delegate.is_null()) else {
                 return Err(Fault::new("null, or a tensor that does not exist"));
-            }
+            };
             // SAFETY: the caller of the C function passes places for the results, which are not null.
-            unsafe {
-                *handle = NULL_BUFFER_HANDLE;
-                *delegate = std::ptr::null_mut();
-            }
+            unsafe { (*handle, *delegate) = (tensor.buffer_handle, tensor.delegate) };
             Ok(())
         })
     } else TfLiteStatus::ERROR;

@@ -2,6 +2,7 @@
 //! Operators of the program's: registered one by one, or found by functions of the program's.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use attache::model::OperatorCode;
@@ -11,7 +12,9 @@ use attache_abi::{
     TfLiteBuiltinOperator, TfLiteOperator, TfLiteRegistration, TfLiteRegistrationV1, TfLiteRegistrationV2,
     TfLiteRegistrationV3,
 };
-use attache_external::opaque::operator::{TfLiteOperatorGetBuiltInCode, TfLiteOperatorGetVersion};
+use attache_external::opaque::operator::{
+    TfLiteOperatorGetBuiltInCode, TfLiteOperatorGetCustomName, TfLiteOperatorGetVersion,
+};
 use attache_external::{add_operator, add_registration};
 
 use crate::fault::Fault;
@@ -29,6 +32,15 @@ struct Finders<T> {
 unsafe impl<T> Send for Finders<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Finders<T> {}
+
+/// What an operator that the program added stands for.
+#[derive(Clone)]
+pub(crate) struct Added {
+    code: TfLiteBuiltinOperator,
+    /// The name of a custom operator.
+    name: Option<String>,
+    versions: RangeInclusive<i32>,
+}
 
 /// The code of an operator of a model, as C code names it.
 struct Wanted<'a> {
@@ -55,16 +67,31 @@ pub(crate) fn check_selected(configuration: &Configuration, model: &Model) -> Re
     let operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
     for code in operators.map(|operator| &operator.code).filter(|code| code.custom.is_none()) {
         let wanted = Wanted::new(code);
-        let mut added = configuration.builtins.iter();
-        if added.any(|(code, versions)| *code == wanted.code && versions.contains(&wanted.version)) {
-            continue;
-        }
-        let resolver = configuration.resolver.as_ref();
-        if !resolver.map_or(Ok(false), |resolver| (resolver.0)(&wanted, &mut OpResolver::new()))? {
+        if !has_added(configuration, &wanted)? {
             return Err(Fault::new(format!("the options have no {} in version {}", code.name(), code.version)));
         }
     }
     Ok(())
+}
+
+/// Whether a model has a custom operator that the program did not add.
+pub(crate) fn has_unresolved(configuration: &Configuration, model: &Model) -> bool {
+    let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    operators.any(|operator| {
+        operator.code.custom.is_some() && !has_added(configuration, &Wanted::new(&operator.code)).unwrap_or(false)
+    })
+}
+
+/// Whether the program added an operator, one by one or with functions that find it.
+fn has_added(configuration: &Configuration, wanted: &Wanted<'_>) -> Result<bool, Fault> {
+    let is_wanted = |added: &Added| {
+        added.code == wanted.code && added.name.as_deref() == wanted.name && added.versions.contains(&wanted.version)
+    };
+    if configuration.added.iter().any(is_wanted) {
+        return Ok(true);
+    }
+    let resolver = configuration.resolver.as_ref();
+    resolver.map_or(Ok(false), |resolver| (resolver.0)(wanted, &mut OpResolver::new()))
 }
 
 impl Resolver {
@@ -182,9 +209,8 @@ fn register(
         let registration = registration.ok_or_else(|| Fault::new("null where a TfLiteRegistration is expected"))?;
         // SAFETY: the program states that the functions are of the types that they have, and stay valid.
         unsafe { add_registration(&mut options.configuration.operators, code, name, least..=most, registration) };
-        if name.is_none() {
-            options.configuration.builtins.push((code, least..=most));
-        }
+        let name = name.map(str::to_owned);
+        options.configuration.added.push(Added { code, name, versions: least..=most });
         Ok(())
     });
 }
@@ -222,10 +248,14 @@ exports! {
             // SAFETY: the program passes null, or an operator of this library that stays valid.
             let added = unsafe { add_operator(&mut options.configuration.operators, operator) };
             added.map_err(|error| Fault::new(error.to_string()))?;
-            // SAFETY: as above; it is not null.
-            let (code, version) =
-                unsafe { (TfLiteOperatorGetBuiltInCode(operator), TfLiteOperatorGetVersion(operator)) };
-            options.configuration.builtins.push((code, version..=version));
+            // SAFETY: as above; it is not null, and its name is a text.
+            let added = unsafe {
+                let (code, version) = (TfLiteOperatorGetBuiltInCode(operator), TfLiteOperatorGetVersion(operator));
+                let name = text_from_c(TfLiteOperatorGetCustomName(operator));
+                let name = name.filter(|_| code == TfLiteBuiltinOperator::CUSTOM).map(str::to_owned);
+                Added { code, name, versions: version..=version }
+            };
+            options.configuration.added.push(added);
             Ok(())
         });
     } else ();

@@ -1,20 +1,19 @@
 //! `TfLiteInterpreterOptions`. An interpreter copies what it needs, so options may be deleted at once.
 
 use std::ffi::c_void;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache::{Delegate, Interpreter, InterpreterBuilder, Model, OpResolver};
 use attache_abi::report::ErrorReporter;
-use attache_abi::{TfLiteBuiltinOperator, TfLiteDelegate, TfLiteStatus};
+use attache_abi::{TfLiteDelegate, TfLiteStatus};
 use attache_external::ExternalDelegate;
 
 use crate::delegates::{Found, delegate_at};
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
-use crate::operators::Resolver;
+use crate::operators::{Added, Resolver, has_unresolved};
 
 /// Options of interpreters.
 #[derive(Clone, Default)]
@@ -32,8 +31,8 @@ pub(crate) struct Configuration {
     /// Those of the delegates that are in C, whose failures keep an interpreter from being made.
     pub(crate) external: Vec<Arc<ExternalDelegate>>,
     pub(crate) operators: OpResolver,
-    /// The builtin operators among them, with their versions.
-    pub(crate) builtins: Vec<(TfLiteBuiltinOperator, RangeInclusive<i32>)>,
+    /// What `operators` stand for.
+    pub(crate) added: Vec<Added>,
     /// Functions that find operators; what they find takes precedence over `operators`.
     pub(crate) resolver: Option<Resolver>,
     pub(crate) falls_back: bool,
@@ -96,9 +95,13 @@ impl Configuration {
         built.map_err(|error| {
             let fault = Fault::from(error);
             let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
-            // The program may still add the operator, or a delegate that takes it.
-            match fault.is_unsupported && operators.any(|operator| operator.code.custom.is_some()) {
-                true => Fault::with_status(TfLiteStatus::UNRESOLVED_OPS, fault.text),
+            let has_others = operators.any(|operator| operator.code.custom.is_some())
+                || !self.added.is_empty()
+                || self.resolver.is_some();
+            match fault.is_unsupported && has_others {
+                // The program may still add a delegate that takes the operator.
+                true if has_unresolved(self, model) => Fault::with_status(TfLiteStatus::UNRESOLVED_OPS, fault.text),
+                true => Fault::new(fault.text),
                 false => fault,
             }
         })

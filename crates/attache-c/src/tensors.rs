@@ -8,8 +8,8 @@ use attache::model::Tensor;
 use attache::{DataType, Model, Quantization};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteFloatArray, TfLiteIntArray, TfLiteQuantization,
-    TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
+    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate, TfLiteFloatArray,
+    TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
 };
 
 use crate::fault::Fault;
@@ -95,6 +95,21 @@ impl Tensors {
         unsafe { self.at(index).as_ref() }.map_or(0, |tensor| tensor.bytes)
     }
 
+    /// Notes a handle of a delegate's for a tensor. An error if the tensor is of another delegate.
+    pub(crate) fn set_handle(
+        &mut self,
+        index: usize,
+        handle: TfLiteBufferHandle,
+        delegate: *mut TfLiteDelegate,
+    ) -> Result<(), Fault> {
+        let tensor = self.tensor(index);
+        if !tensor.delegate.is_null() && tensor.delegate != delegate {
+            return Err(Fault::new("the tensor has a handle of another delegate"));
+        }
+        (tensor.delegate, tensor.buffer_handle) = (delegate, handle);
+        Ok(())
+    }
+
     /// Sets where the bytes of a tensor are; null while they are nowhere.
     pub(crate) fn set_data(&mut self, index: usize, data: *mut u8, allocation: TfLiteAllocationType) {
         let tensor = self.tensor(index);
@@ -122,7 +137,7 @@ impl Drop for Tensors {
 fn bytes_of(data_type: DataType, shape: &[usize]) -> Result<usize, Fault> {
     let is_extent = |extent: &usize| c_int::try_from(*extent).is_ok();
     let elements = shape.iter().try_fold(1_usize, |elements, extent| elements.checked_mul(*extent));
-    let bits = elements.and_then(|elements| elements.checked_mul(data_type.bits().unwrap_or(0) as usize));
+    let bits = elements.and_then(|elements| elements.checked_mul(data_type.bits().unwrap_or(0)));
     if bits.is_none() || !shape.iter().all(is_extent) {
         return Err(Fault::new(format!("a tensor of the shape {shape:?} has more bytes than can be counted")));
     }

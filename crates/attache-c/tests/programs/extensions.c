@@ -39,6 +39,12 @@ static TfLiteStatus twice(TfLiteContext* context, TfLiteNode* node) {
   return kTfLiteOk;
 }
 
+static TfLiteStatus refuse(TfLiteContext* context, TfLiteNode* node) {
+  (void)node;
+  context->ReportError(context, "no %s", "kernel");
+  return kTfLiteError;
+}
+
 static TfLiteRegistration doubling(void) {
   TfLiteRegistration registration;
   memset(&registration, 0, sizeof(registration));
@@ -115,6 +121,18 @@ static void operators(const char* path) {
   runs(path, options);
   CHECK(made > 0 && made == freed && prepared > 0 && invoked == 1);
 
+  /* An operator that is there and refuses is another error than one that is not there. */
+  TfLiteRegistration refusing = registration;
+  refusing.prepare = refuse;
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsAddCustomOp(options, "Double", &refusing, 1, 1);
+  model = TfLiteModelCreateFromFile(path);
+  interpreter = TfLiteInterpreterCreate(model, options);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteError);
+  TfLiteInterpreterDelete(interpreter);
+  TfLiteModelDelete(model);
+  TfLiteInterpreterOptionsDelete(options);
+
   options = TfLiteInterpreterOptionsCreate();
   TfLiteInterpreterOptionsSetOpResolver(options, find_builtin, find_custom, (void*)&registration);
   runs(path, options);
@@ -148,12 +166,6 @@ static TfLiteStatus add(TfLiteContext* context, TfLiteNode* node) {
   /* Not the sum, so that it shows who computed. */
   for (size_t i = 0; i < sum->bytes / sizeof(float); ++i) sum->data.f[i] = a->data.f[i] + b->data.f[i] + 100.0f;
   return kTfLiteOk;
-}
-
-static TfLiteStatus refuse(TfLiteContext* context, TfLiteNode* node) {
-  (void)node;
-  context->ReportError(context, "no %s", "kernel");
-  return kTfLiteError;
 }
 
 typedef TfLiteStatus (*Step)(TfLiteContext* context, TfLiteNode* node);

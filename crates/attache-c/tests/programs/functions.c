@@ -215,7 +215,13 @@ static void runs(const TfLiteModel* model) {
   TfLiteDelegate* delegate = NULL;
   CHECK(TfLiteInterpreterGetBufferHandle(interpreter, 0, &handle, &delegate) == kTfLiteOk && handle == -1);
   CHECK(TfLiteInterpreterGetBufferHandle(interpreter, 0, NULL, &delegate) == kTfLiteError && errors() == 1);
-  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 1, delegate) == kTfLiteError && errors() == 1);
+  TfLiteDelegate mine = TfLiteDelegateCreate(), others = TfLiteDelegateCreate();
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 12, &mine) == kTfLiteOk);
+  CHECK(TfLiteInterpreterGetBufferHandle(
+      interpreter, TfLiteInterpreterGetInputTensorIndex(interpreter, 0), &handle, &delegate) == kTfLiteOk);
+  CHECK(handle == 12 && delegate == &mine);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 1, &others) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, NULL, 1, &mine) == kTfLiteError && errors() == 1);
   TfLiteSetAllowBufferHandleOutput(interpreter, true);
 
   CHECK(TfLiteInterpreterCancel(interpreter) == kTfLiteError && errors() == 1);
