@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{cargo, root};
 
 /// The name that TensorFlow Lite's own library has, and that programs link or load.
-const FIELD_NAME: &str = "libtensorflowlite_c.so";
+const COMPATIBLE_NAME: &str = "libtensorflowlite_c.so";
 
 /// System libraries that the static library needs.
 const SYSTEM_LIBRARIES: &str = "-lpthread -ldl -lm -lgcc_s -lc";
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for name in ["libattache_c.so", "libattache_c.a"] {
         copy(&built.join(name), &libraries.join(name))?;
     }
-    link_under_field_name(&libraries)?;
+    link_under_compatible_name(&libraries)?;
     copy_folder(&root().join("crates/attache-c/include"), &options.prefix.join("include"))?;
     describe(&options, &libraries)?;
     println!("installed to {}", options.prefix.display());
@@ -72,21 +72,21 @@ fn build(options: &Options) -> Result<PathBuf> {
     Ok(target.join(if options.profile == "dev" { "debug" } else { &options.profile }))
 }
 
-/// Links the static library once more, to a shared one whose own name is that of TensorFlow Lite's library, so that
-/// programs that were linked with that one find it.
-fn link_under_field_name(libraries: &Path) -> Result<()> {
+/// Links the static library once more, to a shared one whose own name is that of TensorFlow Lite's library, with the
+/// version of symbols that its exports have, so that programs that were linked with that one find it.
+fn link_under_compatible_name(libraries: &Path) -> Result<()> {
     let exported = must(Command::new("nm").args(["-D", "--defined-only"]).arg(libraries.join("libattache_c.so")))?;
     let names = exported.lines().filter_map(|line| line.split_whitespace().nth(2));
     let script = libraries.join("exports.map");
     let names: Vec<String> = names.map(|name| format!("  {name};\n")).collect();
-    fs::write(&script, format!("{{ global:\n{}local: *; }};\n", names.concat()))?;
+    fs::write(&script, format!("VERS_1.0 {{ global:\n{}local: *; }};\n", names.concat()))?;
     let mut version_script = std::ffi::OsString::from("-Wl,--version-script=");
     version_script.push(&script);
     let mut command = Command::new("cc");
-    command.args(["-shared", "-Wl,--gc-sections", "-Wl,--strip-debug"]).arg(format!("-Wl,-soname,{FIELD_NAME}"));
+    command.args(["-shared", "-Wl,--gc-sections", "-Wl,--strip-debug"]).arg(format!("-Wl,-soname,{COMPATIBLE_NAME}"));
     command.arg(version_script).arg("-Wl,--whole-archive").arg(libraries.join("libattache_c.a"));
     command.arg("-Wl,--no-whole-archive").args(SYSTEM_LIBRARIES.split(' '));
-    let linked = must(command.arg("-o").arg(libraries.join(FIELD_NAME)));
+    let linked = must(command.arg("-o").arg(libraries.join(COMPATIBLE_NAME)));
     fs::remove_file(script)?;
     linked.map(drop)
 }
@@ -160,11 +160,11 @@ fn check_in(folder: &Path) -> Result<()> {
     must(Command::new(&program).env("LD_LIBRARY_PATH", &libraries))?;
 
     // The same program, linked with the library under the name of TensorFlow Lite's.
-    let field_name = folder.join("field_name");
+    let compatible_name = folder.join("compatible_name");
     let mut compile = Command::new("cc");
     compile.arg(projects.join("program.c")).arg("-I").arg(prefix.join("include")).arg("-L").arg(&libraries);
-    must(compile.arg("-ltensorflowlite_c").arg("-o").arg(&field_name))?;
-    must(Command::new(&field_name).env("LD_LIBRARY_PATH", &libraries)).map(drop)
+    must(compile.arg("-ltensorflowlite_c").arg("-o").arg(&compatible_name))?;
+    must(Command::new(&compatible_name).env("LD_LIBRARY_PATH", &libraries)).map(drop)
 }
 
 /// Runs a program and returns what it prints.

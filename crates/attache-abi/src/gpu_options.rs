@@ -1,6 +1,8 @@
 #![allow(unsafe_code)]
 //! The options of TensorFlow Lite's GPU delegate, as options of ours.
 
+use std::ffi::c_char;
+
 use attache::GpuDelegateOptions;
 use attache::gpu::{InferencePreference, InferencePriority};
 
@@ -13,7 +15,7 @@ impl TfLiteGpuDelegateOptionsV2 {
     ///
     /// # Errors
     ///
-    /// The text of what is wrong, if a number has no meaning.
+    /// The text of what is wrong, if a number has no meaning or a text is not UTF-8.
     ///
     /// # Safety
     ///
@@ -38,9 +40,23 @@ impl TfLiteGpuDelegateOptionsV2 {
             allowed => options.is_precision_loss_allowed(allowed != 0),
         };
         // SAFETY: the caller states that these are null or texts.
-        let (folder, token) = unsafe { (text_from_c(self.serialization_dir), text_from_c(self.model_token)) };
+        let (folder, token) =
+            unsafe { (text("serialization_dir", self.serialization_dir)?, text("model_token", self.model_token)?) };
         let options = folder.into_iter().fold(options, GpuDelegateOptions::serialization_dir);
         Ok(token.into_iter().fold(options, GpuDelegateOptions::model_token))
+    }
+}
+
+/// Returns a text of C; `None` for null.
+///
+/// # Safety
+///
+/// The text is null or ends with a zero byte.
+unsafe fn text<'a>(name: &str, text: *const c_char) -> Result<Option<&'a str>, String> {
+    // SAFETY: the caller states it.
+    match unsafe { text_from_c(text) } {
+        None if !text.is_null() => Err(format!("{name} is not UTF-8")),
+        text => Ok(text),
     }
 }
 

@@ -26,7 +26,7 @@ exports! {
         c_int::from(a.is_null() == b.is_null() && equal)
     } else 0;
 
-    /// Whether an array has these elements.
+    /// Whether an array has these elements. Null has none.
     fn TfLiteIntArrayEqualsArray(a: *const TfLiteIntArray, length: c_int, elements: *const c_int) -> c_int {
         let elements = match usize::try_from(length) {
             // SAFETY: the caller of the C function passes as many elements as it states.
@@ -34,7 +34,7 @@ exports! {
             _ => &[],
         };
         // SAFETY: the caller of the C function passes null or a valid array.
-        c_int::from(!a.is_null() && unsafe { TfLiteIntArray::elements(a) } == elements)
+        c_int::from(unsafe { TfLiteIntArray::elements(a) } == elements)
     } else 0;
 
     /// Copies an array. Returns null for null.

@@ -11,21 +11,30 @@ use crate::cpu_delegate::is_cpu;
 use crate::fault::Fault;
 use crate::guard::exports;
 
-/// Returns the delegate at a pointer of C code; `None` if it stands for the CPU.
-pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Option<Arc<dyn Delegate>>, Fault> {
+/// A delegate that C code refers to.
+pub(crate) enum Found {
+    /// It stands for the CPU.
+    Cpu,
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code))]
+    Own(Arc<dyn Delegate>),
+    External(Arc<ExternalDelegate>),
+}
+
+/// Returns the delegate at a pointer of C code.
+pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Found, Fault> {
     if delegate.is_null() {
         return Err(Fault::new("null where a delegate is expected; the CPU is used instead"));
     }
     if is_cpu(delegate) {
-        return Ok(None);
+        return Ok(Found::Cpu);
     }
     #[cfg(feature = "gpu")]
     if let Some(gpu) = crate::gpu_delegate::delegate_at(delegate) {
-        return Ok(Some(gpu));
+        return Ok(Found::Own(gpu));
     }
     // SAFETY: the program passes a valid delegate, which stays valid as long as interpreters that use it.
     let foreign = unsafe { ExternalDelegate::from_raw(delegate, "delegate") };
-    foreign.map(|foreign| Some(Arc::new(foreign) as Arc<dyn Delegate>)).map_err(|error| Fault::new(error.to_string()))
+    foreign.map(|foreign| Found::External(Arc::new(foreign))).map_err(|error| Fault::new(error.to_string()))
 }
 
 exports! {

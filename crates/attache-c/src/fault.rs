@@ -13,11 +13,17 @@ use attache_abi::report::{ErrorReporter, report};
 pub(crate) struct Fault {
     pub(crate) status: TfLiteStatus,
     pub(crate) text: String,
+    /// Whether the library does not implement something that the model uses.
+    pub(crate) is_unsupported: bool,
 }
 
 impl Fault {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { status: TfLiteStatus::ERROR, text: text.into() }
+        Self::with_status(TfLiteStatus::ERROR, text)
+    }
+
+    pub(crate) fn with_status(status: TfLiteStatus, text: impl Into<String>) -> Self {
+        Self { status, text: text.into(), is_unsupported: false }
     }
 }
 
@@ -28,7 +34,8 @@ impl From<Error> for Fault {
             ErrorKind::Device | ErrorKind::DeviceLost | ErrorKind::NotDelegated => TfLiteStatus::DELEGATE_ERROR,
             _ => TfLiteStatus::ERROR,
         };
-        Self { status, text: error.to_string() }
+        let is_unsupported = error.kind() == ErrorKind::Unsupported;
+        Self { status, text: error.to_string(), is_unsupported }
     }
 }
 
@@ -51,7 +58,7 @@ impl Reporter {
         match self.0 {
             // SAFETY: the program gave the function and its data to take errors.
             Some((function, user_data)) => unsafe { report(function, user_data, text) },
-            // Where nobody reads it, there is nobody to tell.
+            // If the standard error output is closed, the text is lost.
             None => drop(writeln!(std::io::stderr(), "ERROR: {text}")),
         }
     }

@@ -4,9 +4,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use attache::gpu::{InferencePreference, InferencePriority};
 use attache::{GpuDelegate, GpuDelegateOptions};
-use attache_abi::report::text_from_c;
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateFlags, TfLiteGpuDelegateOptionsV2, TfLiteStatus};
 
 use crate::fault::{Fault, Reporter};
@@ -39,7 +37,7 @@ pub(crate) struct TfLiteGpuDelegateOptions {
 /// An interpreter of this library never calls it; one of another library does.
 unsafe extern "C" fn prepare(_context: *mut TfLiteContext, _delegate: *mut TfLiteDelegate) -> TfLiteStatus {
     let text = "this GPU delegate belongs to interpreters of Attaché; others load the library attache_delegate";
-    Reporter::default().status(Err(Fault { status: TfLiteStatus::DELEGATE_ERROR, text: text.into() }))
+    Reporter::default().status(Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, text)))
 }
 
 /// Returns the GPU delegate at a pointer of C code; `None` if it is another delegate.
@@ -58,49 +56,14 @@ fn create(options: GpuDelegateOptions) -> Result<*mut TfLiteDelegate, Fault> {
     Ok(made.cast())
 }
 
-/// Translates the options of C. Quantized models run with and without `ENABLE_QUANT`.
+/// Translates the options of C.
 fn options_of(options: &TfLiteGpuDelegateOptionsV2) -> Result<GpuDelegateOptions, Fault> {
-    let preference = match options.inference_preference {
-        0 => InferencePreference::FastSingleAnswer,
-        1 => InferencePreference::SustainedSpeed,
-        2 => InferencePreference::Balanced,
-        other => return Err(unknown("inference_preference", other)),
-    };
-    let flags = options.experimental_flags;
     let only = TfLiteGpuDelegateOptionsV2::CL_ONLY | TfLiteGpuDelegateOptionsV2::GL_ONLY;
-    let mut translated = GpuDelegateOptions::tensorflow_lite()
-        .inference_preference(preference)
-        .max_delegated_partitions(usize::try_from(options.max_delegated_partitions).unwrap_or(1))
-        .enable_serialization(flags & TfLiteGpuDelegateOptionsV2::ENABLE_SERIALIZATION != 0);
-    translated = match options.is_precision_loss_allowed {
-        -1 => translated.inference_priorities(
-            priority("inference_priority1", options.inference_priority1)?,
-            priority("inference_priority2", options.inference_priority2)?,
-            priority("inference_priority3", options.inference_priority3)?,
-        ),
-        allowed => translated.is_precision_loss_allowed(allowed != 0),
-    };
-    if flags & only != 0 {
+    if options.experimental_flags & only != 0 {
         Reporter::default().report("CL_ONLY and GL_ONLY have no effect: the device is opened through any API there is");
     }
     // SAFETY: the caller of the C function passes null or texts that zero bytes end.
-    let (folder, token) = unsafe { (text_from_c(options.serialization_dir), text_from_c(options.model_token)) };
-    translated = folder.into_iter().fold(translated, GpuDelegateOptions::serialization_dir);
-    Ok(token.into_iter().fold(translated, GpuDelegateOptions::model_token))
-}
-
-fn priority(name: &str, value: i32) -> Result<InferencePriority, Fault> {
-    match value {
-        TfLiteGpuDelegateOptionsV2::PRIORITY_AUTO => Ok(InferencePriority::Auto),
-        TfLiteGpuDelegateOptionsV2::PRIORITY_MAX_PRECISION => Ok(InferencePriority::MaxPrecision),
-        TfLiteGpuDelegateOptionsV2::PRIORITY_MIN_LATENCY => Ok(InferencePriority::MinLatency),
-        TfLiteGpuDelegateOptionsV2::PRIORITY_MIN_MEMORY_USAGE => Ok(InferencePriority::MinMemoryUsage),
-        other => Err(unknown(name, other)),
-    }
-}
-
-fn unknown(name: &str, value: i32) -> Fault {
-    Fault::new(format!("{name} is {value}, which has no meaning"))
+    unsafe { options.gpu_delegate_options() }.map_err(Fault::new)
 }
 
 fn create_first_version(options: *const TfLiteGpuDelegateOptions) -> *mut TfLiteDelegate {

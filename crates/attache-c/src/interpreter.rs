@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use attache::Cancellation;
-use attache_abi::{NULL_BUFFER_HANDLE, TfLiteBufferHandle, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
+use attache_abi::{TfLiteBufferHandle, TfLiteDelegate, TfLiteStatus, TfLiteTensor};
 
-use crate::delegates::delegate_at;
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
 use crate::model::TfLiteModel;
+use crate::operators::check_selected;
 use crate::options::{TfLiteInterpreterOptions, copy_of};
 use crate::signature::Signatures;
 use crate::state::{MAIN, State, Subgraph};
@@ -22,11 +22,16 @@ use crate::state::{MAIN, State, Subgraph};
 pub(crate) struct TfLiteInterpreter {
     pub(crate) reporter: Reporter,
     pub(crate) signatures: Signatures,
+    /// Another one for each interpreter of the process, so that one at the address of a deleted one is noticed.
+    pub(crate) number: usize,
     cancellation: Mutex<Option<Cancellation>>,
     state: Mutex<Option<State>>,
     /// The thread that uses the state, to tell waiting from waiting for oneself.
     user: AtomicUsize,
 }
+
+/// How many interpreters were made.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 impl Object for TfLiteInterpreter {
     const KIND: Kind = Kind::Interpreter;
@@ -48,12 +53,13 @@ impl TfLiteInterpreter {
         let interpreter = Box::new(Self {
             reporter,
             signatures: Signatures::default(),
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             cancellation: Mutex::default(),
             state: Mutex::default(),
             user: AtomicUsize::new(0),
         });
         let mut interpreter = interpreter;
-        let state = build(std::ptr::from_ref(&*interpreter).addr())?;
+        let state = build(std::ptr::from_ref(&*interpreter).expose_provenance())?;
         interpreter.signatures = Signatures::of(&state.model);
         interpreter.watch(&state);
         *interpreter.state.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(state);
@@ -111,6 +117,15 @@ pub(crate) fn status(
     }
 }
 
+/// Allocates the tensors of a subgraph, which may build the interpreter.
+pub(crate) fn allocate(interpreter: *const TfLiteInterpreter, subgraph: usize) -> TfLiteStatus {
+    status(interpreter, |state| {
+        state.allocate(subgraph)?;
+        live::get(interpreter)?.watch(state);
+        Ok(())
+    })
+}
+
 /// Uses the main subgraph.
 fn main<T>(interpreter: *const TfLiteInterpreter, failed: T, call: impl FnOnce(&Subgraph) -> T) -> T {
     with(interpreter, failed, |state| Ok(call(state.subgraph(MAIN)?)))
@@ -135,7 +150,12 @@ fn nth(subgraph: &Subgraph, list: &[c_int], position: i32) -> *mut TfLiteTensor 
     index.map_or(std::ptr::null_mut(), |index| subgraph.tensor(*index))
 }
 
-fn create(model: *const TfLiteModel, options: *const TfLiteInterpreterOptions) -> *mut TfLiteInterpreter {
+/// Makes an interpreter, of operators that the program added alone if `is_selected`.
+fn create(
+    model: *const TfLiteModel,
+    options: *const TfLiteInterpreterOptions,
+    is_selected: bool,
+) -> *mut TfLiteInterpreter {
     let options = match copy_of(options) {
         Ok(options) => options,
         Err(fault) => return Reporter::default().settle(Err(fault), std::ptr::null_mut()),
@@ -143,6 +163,9 @@ fn create(model: *const TfLiteModel, options: *const TfLiteInterpreterOptions) -
     let (reporter, configuration) = (options.reporter, options.configuration);
     let made = guarded(|| {
         let model = &live::get(model)?.0;
+        if is_selected {
+            check_selected(&configuration, model)?;
+        }
         TfLiteInterpreter::give(reporter, |address| State::new(model, configuration, address))
     });
     reporter.settle(made, std::ptr::null_mut())
@@ -166,10 +189,9 @@ fn add_delegate(interpreter: *const TfLiteInterpreter, delegate: *mut TfLiteDele
     if delegate.is_null() {
         return Err(Fault::new("null where a delegate is expected"));
     }
-    let delegate = delegate_at(delegate)?;
     interpreter.with(|state| {
         let mut configuration = state.configuration.clone();
-        configuration.delegates.extend(delegate);
+        configuration.add(delegate)?;
         state.rebuild(configuration)?;
         interpreter.watch(state);
         // As in TensorFlow Lite, tensors are allocated then. Where extents are open, the program sets them first.
@@ -184,16 +206,15 @@ exports! {
         model: *const TfLiteModel,
         options: *const TfLiteInterpreterOptions,
     ) -> *mut TfLiteInterpreter {
-        create(model, options)
+        create(model, options, false)
     } else std::ptr::null_mut();
 
-    /// As `TfLiteInterpreterCreate`: operators that the options add take precedence over the library's own, which are
-    /// part of it in any case.
+    /// As `TfLiteInterpreterCreate`, for models of which the options have every builtin operator; null for others.
     fn TfLiteInterpreterCreateWithSelectedOps(
         model: *const TfLiteModel,
         options: *const TfLiteInterpreterOptions,
     ) -> *mut TfLiteInterpreter {
-        create(model, options)
+        create(model, options, true)
     } else std::ptr::null_mut();
 
     /// Deletes an interpreter, and its tensors with it. Does nothing for null.
@@ -238,14 +259,7 @@ exports! {
 
     /// Prepares the interpreter for the extents of its inputs.
     fn TfLiteInterpreterAllocateTensors(interpreter: *mut TfLiteInterpreter) -> TfLiteStatus {
-        let done = status(interpreter, |state| state.allocate(MAIN));
-        if let (TfLiteStatus::OK, Ok(interpreter)) = (done, live::get(interpreter)) {
-            interpreter.reporter.status(interpreter.with(|state| {
-                interpreter.watch(state);
-                Ok(())
-            }));
-        }
-        done
+        allocate(interpreter, MAIN)
     } else TfLiteStatus::ERROR;
 
     /// Runs the model once, and returns when the run has ended.
@@ -343,17 +357,22 @@ exports! {
         })
     } else TfLiteStatus::ERROR;
 
-    /// Always an error: delegates of this library have no handles of buffers.
+    /// Notes a handle of a delegate's for a tensor, which the interpreter never uses. An error if the tensor has one of
+    /// another delegate.
     fn TfLiteInterpreterSetBufferHandle(
         interpreter: *mut TfLiteInterpreter,
-        _tensor: *mut TfLiteTensor,
-        _handle: TfLiteBufferHandle,
-        _delegate: *mut TfLiteDelegate,
+        tensor: *mut TfLiteTensor,
+        handle: TfLiteBufferHandle,
+        delegate: *mut TfLiteDelegate,
     ) -> TfLiteStatus {
-        status(interpreter, |_| Err(Fault::new("tensors have no handles of buffers here")))
+        status(interpreter, |state| {
+            let owner = live::owner_of(tensor).filter(|(owner, _)| owner.interpreter == interpreter.addr());
+            let (owner, index) = owner.ok_or_else(|| Fault::new("the tensor is not one of the interpreter"))?;
+            state.subgraph_mut(owner.subgraph)?.tensors.set_handle(index, handle, delegate)
+        })
     } else TfLiteStatus::ERROR;
 
-    /// Gives the handle of a tensor's buffer, which is that of no buffer, and null for its delegate.
+    /// Gives the handle of a tensor's buffer and its delegate, as `TfLiteInterpreterSetBufferHandle` set them.
     fn TfLiteInterpreterGetBufferHandle(
         interpreter: *mut TfLiteInterpreter,
         index: c_int,
@@ -361,14 +380,13 @@ exports! {
         delegate: *mut *mut TfLiteDelegate,
     ) -> TfLiteStatus {
         status(interpreter, |state| {
-            if state.subgraph(MAIN)?.tensor(index).is_null() || handle.is_null() || delegate.is_null() {
+            // SAFETY: the tensor is null or one of the interpreter, which this thread uses.
+            let tensor = unsafe { state.subgraph(MAIN)?.tensor(index).as_ref() };
+            let Some(tensor) = tensor.filter(|_| !handle.is_null() && !delegate.is_null()) else {
                 return Err(Fault::new("null, or a tensor that does not exist"));
-            }
+            };
             // SAFETY: the caller of the C function passes places for the results, which are not null.
-            unsafe {
-                *handle = NULL_BUFFER_HANDLE;
-                *delegate = std::ptr::null_mut();
-            }
+            unsafe { (*handle, *delegate) = (tensor.buffer_handle, tensor.delegate) };
             Ok(())
         })
     } else TfLiteStatus::ERROR;

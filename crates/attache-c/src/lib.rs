@@ -11,6 +11,7 @@
 //! Everything is exported under C names; there is no interface for Rust. This crate uses nothing but the public
 //! interface of `attache` and the structs of `attache-abi`.
 
+mod access;
 mod arrays;
 mod asynchronous;
 mod cpu_delegate;

@@ -2,19 +2,24 @@
 //! Operators of the program's: registered one by one, or found by functions of the program's.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use attache::model::OperatorCode;
 use attache::{Model, OpResolver};
 use attache_abi::report::{text_from_c, text_of_c};
 use attache_abi::{
     TfLiteBuiltinOperator, TfLiteOperator, TfLiteRegistration, TfLiteRegistrationV1, TfLiteRegistrationV2,
     TfLiteRegistrationV3,
 };
+use attache_external::opaque::operator::{
+    TfLiteOperatorGetBuiltInCode, TfLiteOperatorGetCustomName, TfLiteOperatorGetVersion,
+};
 use attache_external::{add_operator, add_registration};
 
 use crate::fault::Fault;
 use crate::guard::exports;
-use crate::options::{TfLiteInterpreterOptions, change};
+use crate::options::{Configuration, TfLiteInterpreterOptions, change};
 
 /// Functions that find the operator of a builtin code, or of a custom name, in a version; null where there is none.
 struct Finders<T> {
@@ -27,6 +32,15 @@ struct Finders<T> {
 unsafe impl<T> Send for Finders<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Finders<T> {}
+
+/// What an operator that the program added stands for.
+#[derive(Clone)]
+pub(crate) struct Added {
+    code: TfLiteBuiltinOperator,
+    /// The name of a custom operator.
+    name: Option<String>,
+    versions: RangeInclusive<i32>,
+}
 
 /// The code of an operator of a model, as C code names it.
 struct Wanted<'a> {
@@ -42,6 +56,44 @@ type Find = dyn Fn(&Wanted<'_>, &mut OpResolver) -> Result<bool, Fault> + Send +
 #[derive(Clone)]
 pub(crate) struct Resolver(Arc<Find>);
 
+impl<'a> Wanted<'a> {
+    fn new(code: &'a OperatorCode) -> Self {
+        Self { code: TfLiteBuiltinOperator(code.builtin.0), name: code.custom.as_deref(), version: code.version }
+    }
+}
+
+/// Checks that the program added each builtin operator of a model, in the version that the model has.
+pub(crate) fn check_selected(configuration: &Configuration, model: &Model) -> Result<(), Fault> {
+    let operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    for code in operators.map(|operator| &operator.code).filter(|code| code.custom.is_none()) {
+        let wanted = Wanted::new(code);
+        if !has_added(configuration, &wanted)? {
+            return Err(Fault::new(format!("the options have no {} in version {}", code.name(), code.version)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a model has a custom operator that the program did not add.
+pub(crate) fn has_unresolved(configuration: &Configuration, model: &Model) -> bool {
+    let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    operators.any(|operator| {
+        operator.code.custom.is_some() && !has_added(configuration, &Wanted::new(&operator.code)).unwrap_or(false)
+    })
+}
+
+/// Whether the program added an operator, one by one or with functions that find it.
+fn has_added(configuration: &Configuration, wanted: &Wanted<'_>) -> Result<bool, Fault> {
+    let is_wanted = |added: &Added| {
+        added.code == wanted.code && added.name.as_deref() == wanted.name && added.versions.contains(&wanted.version)
+    };
+    if configuration.added.iter().any(is_wanted) {
+        return Ok(true);
+    }
+    let resolver = configuration.resolver.as_ref();
+    resolver.map_or(Ok(false), |resolver| (resolver.0)(wanted, &mut OpResolver::new()))
+}
+
 impl Resolver {
     /// Registers the operators of a model that the program has.
     pub(crate) fn resolve(&self, model: &Model, into: &mut OpResolver) -> Result<(), Fault> {
@@ -50,11 +102,7 @@ impl Resolver {
         for operator in operators {
             let code = &operator.code;
             if seen.insert((code.builtin, code.custom.clone(), code.version)) {
-                let code = TfLiteBuiltinOperator(code.builtin.0);
-                (self.0)(
-                    &Wanted { code, name: operator.code.custom.as_deref(), version: operator.code.version },
-                    into,
-                )?;
+                (self.0)(&Wanted::new(code), into)?;
             }
         }
         Ok(())
@@ -161,6 +209,8 @@ fn register(
         let registration = registration.ok_or_else(|| Fault::new("null where a TfLiteRegistration is expected"))?;
         // SAFETY: the program states that the functions are of the types that they have, and stay valid.
         unsafe { add_registration(&mut options.configuration.operators, code, name, least..=most, registration) };
+        let name = name.map(str::to_owned);
+        options.configuration.added.push(Added { code, name, versions: least..=most });
         Ok(())
     });
 }
@@ -186,8 +236,10 @@ exports! {
         most: i32,
     ) {
         // SAFETY: the caller of the C function passes null or a text that a zero byte ends.
-        let name = unsafe { text_from_c(name) }.unwrap_or_default();
-        register(options, (TfLiteBuiltinOperator::CUSTOM, Some(name)), registration, (least, most));
+        match unsafe { text_from_c(name) } {
+            Some(name) => register(options, (TfLiteBuiltinOperator::CUSTOM, Some(name)), registration, (least, most)),
+            None => drop(change(options, |_| Err(Fault::new("null, or bytes that are not UTF-8, for an operator's name")))),
+        }
     } else ();
 
     /// Adds an operator that was made with `TfLiteOperatorCreate`.
@@ -195,7 +247,16 @@ exports! {
         change(options, |options| {
             // SAFETY: the program passes null, or an operator of this library that stays valid.
             let added = unsafe { add_operator(&mut options.configuration.operators, operator) };
-            added.map_err(|error| Fault::new(error.to_string()))
+            added.map_err(|error| Fault::new(error.to_string()))?;
+            // SAFETY: as above; it is not null, and its name is a text.
+            let added = unsafe {
+                let (code, version) = (TfLiteOperatorGetBuiltInCode(operator), TfLiteOperatorGetVersion(operator));
+                let name = text_from_c(TfLiteOperatorGetCustomName(operator));
+                let name = name.filter(|_| code == TfLiteBuiltinOperator::CUSTOM).map(str::to_owned);
+                Added { code, name, versions: version..=version }
+            };
+            options.configuration.added.push(added);
+            Ok(())
         });
     } else ();
 

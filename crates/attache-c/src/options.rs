@@ -4,15 +4,16 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache::{Delegate, InterpreterBuilder, Model, OpResolver};
+use attache::{Delegate, Interpreter, InterpreterBuilder, Model, OpResolver};
 use attache_abi::report::ErrorReporter;
 use attache_abi::{TfLiteDelegate, TfLiteStatus};
+use attache_external::ExternalDelegate;
 
-use crate::delegates::delegate_at;
+use crate::delegates::{Found, delegate_at};
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
-use crate::operators::Resolver;
+use crate::operators::{Added, Resolver, has_unresolved};
 
 /// Options of interpreters.
 #[derive(Clone, Default)]
@@ -27,7 +28,11 @@ pub(crate) struct Configuration {
     /// `None` for the library's choice.
     pub(crate) threads: Option<usize>,
     pub(crate) delegates: Vec<Arc<dyn Delegate>>,
+    /// Those of the delegates that are in C, whose failures keep an interpreter from being made.
+    pub(crate) external: Vec<Arc<ExternalDelegate>>,
     pub(crate) operators: OpResolver,
+    /// What `operators` stand for.
+    pub(crate) added: Vec<Added>,
     /// Functions that find operators; what they find takes precedence over `operators`.
     pub(crate) resolver: Option<Resolver>,
     pub(crate) falls_back: bool,
@@ -50,7 +55,7 @@ impl Configuration {
         if let Some(resolver) = &self.resolver {
             resolver.resolve(model, &mut operators)?;
         }
-        let mut builder = attache::Interpreter::builder(model)
+        let mut builder = Interpreter::builder(model)
             .operators(&operators)
             .cpu_fallback(self.falls_back)
             .require_delegation(self.requires_delegation)
@@ -65,6 +70,41 @@ impl Configuration {
             }
         }
         Ok(self.delegates.iter().fold(builder, |builder, delegate| builder.delegate(delegate.clone())))
+    }
+
+    /// Adds a delegate of C code.
+    pub(crate) fn add(&mut self, delegate: *mut TfLiteDelegate) -> Result<(), Fault> {
+        match delegate_at(delegate)? {
+            Found::Cpu => {}
+            Found::Own(delegate) => self.delegates.push(delegate),
+            Found::External(delegate) => {
+                self.delegates.push(delegate.clone());
+                self.external.push(delegate);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds an interpreter. The failure of a delegate in C is an error, as is a custom operator that is not registered.
+    pub(crate) fn build(&self, model: &Model, builder: InterpreterBuilder) -> Result<Interpreter, Fault> {
+        self.external.iter().for_each(|delegate| drop(delegate.take_failure()));
+        let built = builder.build();
+        if let Some(failure) = self.external.iter().find_map(|delegate| delegate.take_failure()) {
+            return Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, failure));
+        }
+        built.map_err(|error| {
+            let fault = Fault::from(error);
+            let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+            let has_others = operators.any(|operator| operator.code.custom.is_some())
+                || !self.added.is_empty()
+                || self.resolver.is_some();
+            match fault.is_unsupported && has_others {
+                // The program may still add a delegate that takes the operator.
+                true if has_unresolved(self, model) => Fault::with_status(TfLiteStatus::UNRESOLVED_OPS, fault.text),
+                true => Fault::new(fault.text),
+                false => fault,
+            }
+        })
     }
 }
 
@@ -109,11 +149,7 @@ exports! {
 
     /// Adds a delegate, which is asked after those that were added before.
     fn TfLiteInterpreterOptionsAddDelegate(options: *mut TfLiteInterpreterOptions, delegate: *mut TfLiteDelegate) {
-        change(options, |options| {
-            let delegate = delegate_at(delegate)?;
-            options.configuration.delegates.extend(delegate);
-            Ok(())
-        });
+        change(options, |options| options.configuration.add(delegate));
     } else ();
 
     /// Sets the function that takes errors of interpreters; null for the standard error output.

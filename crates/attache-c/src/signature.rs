@@ -33,6 +33,8 @@ impl Signatures {
 /// A signature of an interpreter. Runners of the first subgraph share its tensors with the interpreter's own functions.
 pub(crate) struct TfLiteSignatureRunner {
     interpreter: *const TfLiteInterpreter,
+    /// The interpreter's number.
+    number: usize,
     subgraph: usize,
     inputs: Vec<Named>,
     outputs: Vec<Named>,
@@ -56,6 +58,7 @@ fn create(interpreter: *const TfLiteInterpreter, key: *const c_char) -> Result<*
     let key = unsafe { text_from_c(key) };
     let key =
         key.ok_or_else(|| Fault::new("null, or bytes that are not UTF-8, where the key of a signature is expected"))?;
+    let number = live::get(interpreter)?.number;
     live::get(interpreter)?.with(|state| {
         let signature = state.model.signatures().iter().find(|signature| signature.key == key).cloned();
         let signature = signature.ok_or_else(|| Fault::new(format!("the model has no signature \"{key}\"")))?;
@@ -72,14 +75,21 @@ fn create(interpreter: *const TfLiteInterpreter, key: *const c_char) -> Result<*
         };
         let (inputs, outputs) =
             (named(&signature.inputs, &subgraph.inputs), named(&signature.outputs, &subgraph.outputs));
-        let runner = TfLiteSignatureRunner { interpreter, subgraph: signature.subgraph, inputs, outputs };
+        let runner = TfLiteSignatureRunner { interpreter, number, subgraph: signature.subgraph, inputs, outputs };
         Ok(live::give(Box::new(runner)))
     })
 }
 
+/// Returns the runner at a pointer of C code, whose interpreter is still there.
+fn runner_at<'a>(runner: *const TfLiteSignatureRunner) -> Result<&'a TfLiteSignatureRunner, Fault> {
+    let runner = live::get(runner)?;
+    let is_there = live::get(runner.interpreter)?.number == runner.number;
+    if is_there { Ok(runner) } else { Err(Fault::new("the interpreter of a signature runner was deleted")) }
+}
+
 /// Returns what `read` returns of the runner at a pointer of C code.
 fn read<T>(runner: *const TfLiteSignatureRunner, failed: T, read: impl FnOnce(&TfLiteSignatureRunner) -> T) -> T {
-    Reporter::default().settle(live::get(runner).map(read), failed)
+    Reporter::default().settle(runner_at(runner).map(read), failed)
 }
 
 /// Uses the interpreter of the runner at a pointer of C code.
@@ -87,7 +97,7 @@ fn status(
     runner: *const TfLiteSignatureRunner,
     call: impl FnOnce(&mut crate::state::State, &TfLiteSignatureRunner) -> Result<(), Fault>,
 ) -> TfLiteStatus {
-    match live::get(runner) {
+    match runner_at(runner) {
         Ok(runner) => interpreter::status(runner.interpreter, |state| call(state, runner)),
         Err(fault) => Reporter::default().status(Err(fault)),
     }
@@ -129,7 +139,7 @@ exports! {
         read(runner, std::ptr::null(), |runner| name(&runner.inputs, position))
     } else std::ptr::null();
 
-    /// Sets the extents of an input. `AllocateTensors` has to follow.
+    /// Sets those extents of an input that the model leaves to the program. `AllocateTensors` has to follow.
     fn TfLiteSignatureRunnerResizeInputTensor(
         runner: *mut TfLiteSignatureRunner,
         name: *const c_char,
@@ -138,13 +148,18 @@ exports! {
     ) -> TfLiteStatus {
         status(runner, |state, runner| {
             let input = find(&runner.inputs, name).ok_or_else(|| Fault::new("the signature has no input of this name"))?;
-            state.resize(runner.subgraph, input.position, extents(shape, count)?)
+            let shape = extents(shape, count)?;
+            state.check_signature(runner.subgraph, input.position, shape)?;
+            state.resize(runner.subgraph, input.position, shape)
         })
     } else TfLiteStatus::ERROR;
 
     /// Prepares the signature for the extents of its inputs.
     fn TfLiteSignatureRunnerAllocateTensors(runner: *mut TfLiteSignatureRunner) -> TfLiteStatus {
-        status(runner, |state, runner| state.allocate(runner.subgraph))
+        match runner_at(runner) {
+            Ok(runner) => interpreter::allocate(runner.interpreter, runner.subgraph),
+            Err(fault) => Reporter::default().status(Err(fault)),
+        }
     } else TfLiteStatus::ERROR;
 
     /// Returns an input by its name; null if there is none.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-use attache::model::Subgraph as FileSubgraph;
-use attache::{ErrorKind, Interpreter, Model, SignatureRunner};
+use attache::{Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 
+use crate::access::Access;
 use crate::fault::Fault;
 use crate::live::Owner;
 use crate::options::Configuration;
@@ -21,7 +21,7 @@ pub(crate) const MAIN: usize = 0;
 pub(crate) struct State {
     pub(crate) model: Model,
     pub(crate) configuration: Configuration,
-    /// `None` if the model cannot be prepared for the shapes of the file, which the program has to change.
+    /// `None` if the model cannot be prepared: the program has to set other shapes, or add operators or delegates.
     pub(crate) interpreter: Option<Interpreter>,
     address: usize,
     subgraphs: BTreeMap<usize, Subgraph>,
@@ -30,14 +30,14 @@ pub(crate) struct State {
 /// A subgraph that the program uses.
 pub(crate) struct Subgraph {
     /// The key of its signature; `None` for the main subgraph.
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     pub(crate) tensors: Tensors,
     pub(crate) inputs: Vec<c_int>,
     pub(crate) outputs: Vec<c_int>,
     pub(crate) variables: Vec<usize>,
     /// The positions of the signature's inputs and outputs in those of the subgraph; all of them in the main one.
-    input_keys: Vec<Option<usize>>,
-    output_keys: Vec<Option<usize>>,
+    pub(crate) input_keys: Vec<Option<usize>>,
+    pub(crate) output_keys: Vec<Option<usize>>,
     /// The memory of inputs and outputs, by the index of the tensor.
     pub(crate) storage: BTreeMap<usize, Storage>,
     /// The shapes that the program set, by the position of the input.
@@ -46,15 +46,23 @@ pub(crate) struct Subgraph {
 }
 
 impl State {
+    /// Makes the state of a new interpreter. What keeps the model from being prepared is reported when tensors are
+    /// allocated, as in TensorFlow Lite, apart from operators of the file format that the library does not have and
+    /// delegates that fail.
     pub(crate) fn new(model: &Model, configuration: Configuration, address: usize) -> Result<Self, Fault> {
-        let built = configuration.builder(model)?.build();
-        let interpreter = match built {
+        let interpreter = match configuration.build(model, configuration.builder(model)?) {
             Ok(interpreter) => Some(interpreter),
-            Err(error) if error.kind() != ErrorKind::Unsupported && has_open_shapes(&model.subgraphs()[MAIN]) => None,
-            Err(error) => return Err(error.into()),
+            Err(fault) if fault.status == TfLiteStatus::DELEGATE_ERROR => return Err(fault),
+            Err(fault) if fault.is_unsupported => return Err(fault),
+            Err(_) => None,
         };
+        let has_delegates = !configuration.delegates.is_empty();
         let mut state = Self { model: model.clone(), configuration, interpreter, address, subgraphs: BTreeMap::new() };
         state.require(MAIN, None);
+        if has_delegates && state.interpreter.is_some() {
+            // As in TensorFlow Lite, delegates have tensors allocated. Where extents are open, the program does it.
+            let _ = state.allocate(MAIN);
+        }
         Ok(state)
     }
 
@@ -107,11 +115,35 @@ impl State {
         if subgraph.shape(tensor) == shape {
             return Ok(());
         }
-        subgraph.tensors.set_shape(tensor, &shape);
+        subgraph.tensors.set_shape(tensor, &shape)?;
         subgraph.shapes.insert(position, shape);
         subgraph.is_allocated = false;
-        subgraph.forget_addresses();
+        let allocation = subgraph.storage.get(&tensor).map_or(TfLiteAllocationType::ARENA_RW, Storage::allocation);
+        subgraph.tensors.set_data(tensor, std::ptr::null_mut(), allocation);
         Ok(())
+    }
+
+    /// Checks that a shape differs from that of an input only where the model leaves extents to the program.
+    pub(crate) fn check_signature(&self, subgraph: usize, position: usize, shape: &[c_int]) -> Result<(), Fault> {
+        let found = self.subgraph(subgraph)?;
+        let tensor = found.input(position)?;
+        let signature = self.model.subgraphs()[subgraph].tensors[tensor].shape_signature.as_deref();
+        let fits = match signature.filter(|signature| !signature.is_empty()) {
+            Some(fixed) => {
+                fixed.len() == shape.len()
+                    && fixed.iter().zip(shape).all(|(fixed, extent)| matches!(fixed, -1) || fixed == extent)
+            }
+            None => found
+                .shape(tensor)
+                .iter()
+                .map(|extent| c_int::try_from(*extent).ok())
+                .eq(shape.iter().copied().map(Some)),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Fault::new(format!("the model does not leave the extents {shape:?} to the program")))
+        }
     }
 
     /// Prepares a subgraph for the shapes of its inputs.
@@ -119,24 +151,46 @@ impl State {
         if self.subgraph(subgraph)?.is_allocated {
             return Ok(());
         }
-        if subgraph == MAIN && self.interpreter.is_none() {
-            let mut builder = self.configuration.builder(&self.model)?;
-            for (position, shape) in &self.subgraph(MAIN)?.shapes {
-                builder = builder.input_shape(*position, shape);
-            }
-            self.interpreter = Some(builder.build()?);
+        if self.interpreter.is_none() {
+            let builder = self.configured(&self.configuration)?;
+            self.interpreter = Some(self.configuration.build(&self.model, builder)?);
         }
         let (subgraph, interpreter) = self.parts(subgraph)?;
         let mut access = Access::new(interpreter, subgraph)?;
         access.resize(&subgraph.shapes)?;
-        subgraph.note_shapes(&mut access);
-        drop(access);
+        subgraph.note_shapes(&mut access)?;
+        subgraph.give_addresses(&mut access)?;
         subgraph.is_allocated = true;
-        subgraph.give_addresses()
+        Ok(())
     }
 
-    /// Runs a subgraph. Inputs whose addresses the program has are read from there, outputs are written there.
+    /// Returns a builder for the shapes that the program set.
+    fn configured(&self, configuration: &Configuration) -> Result<InterpreterBuilder, Fault> {
+        let builder = configuration.builder(&self.model)?;
+        let shapes = &self.subgraph(MAIN)?.shapes;
+        Ok(shapes.iter().fold(builder, |builder, (position, shape)| builder.input_shape(*position, shape)))
+    }
+
+    /// Runs a subgraph. Inputs are read from the memory of their tensors, outputs are written there. If a delegate failed
+    /// and the CPU did the run, the outputs are valid and the fault says that it did, once.
     pub(crate) fn invoke(&mut self, subgraph: usize) -> Result<(), Fault> {
+        let before = self.fallback();
+        self.run(subgraph)?;
+        match self.fallback().filter(|_| before.is_none()) {
+            Some(text) => {
+                Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, format!("{text}; the CPU has taken over")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why the CPU took over from delegates, if it did and the program asked for it.
+    fn fallback(&self) -> Option<String> {
+        let interpreter = self.interpreter.as_ref().filter(|_| self.configuration.falls_back);
+        interpreter.and_then(|interpreter| interpreter.report().fallback)
+    }
+
+    fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
             if let Some(bytes) = subgraph.storage.get(&(*tensor as usize)).and_then(Storage::bytes) {
@@ -144,114 +198,58 @@ impl State {
             }
         }
         access.invoke()?;
-        subgraph.note_shapes(&mut access);
+        subgraph.note_shapes(&mut access)?;
         for position in 0..subgraph.outputs.len() {
             subgraph.fetch(position, &access)?;
         }
         Ok(())
     }
 
-    /// Gives a tensor an address, and returns it; null if the tensor has none. Until the first run, outputs are zero.
-    pub(crate) fn address(&mut self, subgraph: usize, tensor: usize) -> Result<*mut u8, Fault> {
-        let found = self.subgraph(subgraph)?;
-        let roles = (found.position_of_input(tensor), found.position_of_output(tensor));
-        if roles == (None, None) {
-            return Ok(constant_of(&self.model, subgraph, tensor));
-        }
-        if !found.is_allocated {
-            return Ok(std::ptr::null_mut());
-        }
-        let (found, mut access) = self.ready(subgraph)?;
-        let size = found.tensors.bytes(tensor);
-        let storage = found.storage.entry(tensor).or_default();
-        if storage.bytes().is_none() {
-            storage.fit(size)?;
-            let bytes = storage.bytes_mut().unwrap_or_default();
-            match roles {
-                (Some(input), _) => access.read_input(input, bytes)?,
-                (None, Some(output)) => access.read(output, bytes).map(drop)?,
-                (None, None) => {}
-            }
-        }
-        let address = storage.address();
-        found.tensors.set_data(tensor, address, TfLiteAllocationType::ARENA_RW);
-        Ok(address)
+    /// Returns the address of a tensor's bytes; null if it has none.
+    pub(crate) fn address(&self, subgraph: usize, tensor: usize) -> Result<*mut u8, Fault> {
+        Ok(self.subgraph(subgraph)?.tensors.data(tensor))
     }
 
-    /// Copies `bytes` into a tensor: directly into the interpreter where nobody has the tensor's address.
+    /// Copies `bytes` into a tensor.
     pub(crate) fn copy_from(&mut self, subgraph: usize, tensor: usize, bytes: &[u8]) -> Result<(), Fault> {
-        let (found, mut access) = self.ready(subgraph)?;
+        let found = self.subgraph_mut(subgraph)?;
         same_size(found.tensors.bytes(tensor), bytes.len())?;
-        let position = found.position_of_input(tensor);
-        if let Some(into) = found.storage.get_mut(&tensor).and_then(Storage::bytes_mut) {
-            into[..bytes.len()].copy_from_slice(bytes);
-            return Ok(());
-        }
-        match position {
-            Some(position) if access.write(position, bytes)? => Ok(()),
-            _ => {
-                self.address(subgraph, tensor)?;
-                let storage = self.subgraph_mut(subgraph)?.storage.get_mut(&tensor);
-                let into = storage.and_then(Storage::bytes_mut);
-                into.ok_or_else(|| Fault::new("the tensor cannot be written"))?.copy_from_slice(bytes);
-                Ok(())
-            }
-        }
+        found.writable(tensor)?[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
     }
 
     /// Copies a tensor into `bytes`.
     pub(crate) fn copy_to(&mut self, subgraph: usize, tensor: usize, bytes: &mut [u8]) -> Result<(), Fault> {
-        let found = self.subgraph(subgraph)?;
+        let constant = self.model.subgraphs()[subgraph].tensors[tensor].constant.clone();
+        let found = self.subgraph_mut(subgraph)?;
         same_size(found.tensors.bytes(tensor), bytes.len())?;
-        let roles = (found.position_of_input(tensor), found.position_of_output(tensor));
-        if let Some(constant) = &self.model.subgraphs()[subgraph].tensors[tensor].constant {
-            bytes.copy_from_slice(&constant.bytes[..bytes.len()]);
-            return Ok(());
-        }
-        let (found, mut access) = self.ready(subgraph)?;
-        match (found.storage.get(&tensor).and_then(Storage::bytes), roles) {
-            (Some(stored), _) => bytes.copy_from_slice(&stored[..bytes.len()]),
-            (None, (Some(input), _)) => access.read_input(input, bytes)?,
-            (None, (None, Some(output))) if access.read(output, bytes)? => {}
-            (None, (None, Some(_))) => return Err(Fault::new("the output has no value before the first run")),
-            (None, (None, None)) => return Err(Fault::new("the tensor is neither an input, an output nor a constant")),
+        match constant {
+            Some(constant) => bytes.copy_from_slice(&constant.bytes[..bytes.len()]),
+            None => bytes.copy_from_slice(&found.writable(tensor)?[..bytes.len()]),
         }
         Ok(())
     }
 
-    /// Sets memory of the program's as that of an input or an output.
+    /// Sets memory of the program's as that of a tensor. Its size is checked when tensors are allocated. Of tensors that
+    /// are neither inputs nor outputs, nothing is written there.
     pub(crate) fn set_custom(&mut self, tensor: usize, data: *mut u8, size: usize) -> Result<(), Fault> {
-        let found = self.subgraph_mut(MAIN)?;
-        if found.position_of_input(tensor).or(found.position_of_output(tensor)).is_none() {
-            return Err(Fault::new("only inputs and outputs can be in memory of the program's"));
+        let is_constant = self.model.subgraphs()[MAIN].tensors.get(tensor).is_none_or(|it| it.constant.is_some());
+        if is_constant {
+            return Err(Fault::new("the tensor is a constant, or does not exist"));
         }
-        let mut storage = Storage::Custom(data, size);
-        storage.fit(found.tensors.bytes(tensor))?;
-        found.storage.insert(tensor, storage);
+        let found = self.subgraph_mut(MAIN)?;
+        found.is_allocated &= found.tensors.bytes(tensor) <= size;
+        found.storage.insert(tensor, Storage::Custom(data, size));
         found.tensors.set_data(tensor, data, TfLiteAllocationType::CUSTOM);
         Ok(())
     }
 
     /// Builds the interpreter again with a changed configuration. Inputs keep their values; on failure everything stays.
     pub(crate) fn rebuild(&mut self, configuration: Configuration) -> Result<(), Fault> {
-        let mut builder = configuration.builder(&self.model)?;
-        for (position, shape) in &self.subgraph(MAIN)?.shapes {
-            builder = builder.input_shape(*position, shape);
-        }
-        let mut built = Some(builder.build()?);
-        let mut values = Vec::new();
-        for (index, subgraph) in self.subgraphs.iter().filter(|(_, subgraph)| subgraph.is_allocated) {
-            let mut before = Access::new(&mut self.interpreter, subgraph)?;
-            for position in 0..subgraph.inputs.len() {
-                let mut bytes = vec![0; subgraph.tensors.bytes(subgraph.inputs[position] as usize)];
-                before.read_input(position, &mut bytes)?;
-                values.push((*index, position, bytes));
-            }
-            drop(before);
+        let builder = self.configured(&configuration)?;
+        let mut built = Some(configuration.build(&self.model, builder)?);
+        for subgraph in self.subgraphs.values().filter(|subgraph| subgraph.is_allocated) {
             Access::new(&mut built, subgraph)?.resize(&subgraph.shapes)?;
-        }
-        for (index, position, bytes) in values {
-            Access::new(&mut built, &self.subgraphs[&index])?.write(position, &bytes)?;
         }
         (self.interpreter, self.configuration) = (built, configuration);
         Ok(())
@@ -303,59 +301,59 @@ impl Subgraph {
         tensor.ok_or_else(|| Fault::new(format!("there is no input {position}; there are {}", self.inputs.len())))
     }
 
-    fn position_of_input(&self, tensor: usize) -> Option<usize> {
-        self.inputs.iter().position(|index| *index as usize == tensor)
-    }
-
-    fn position_of_output(&self, tensor: usize) -> Option<usize> {
-        self.outputs.iter().position(|index| *index as usize == tensor)
-    }
-
     fn shape(&self, tensor: usize) -> Vec<usize> {
         self.tensors.shape(tensor)
     }
 
     /// Takes over the shapes of the interpreter's inputs and outputs.
-    fn note_shapes(&mut self, access: &mut Access<'_>) {
+    fn note_shapes(&mut self, access: &mut Access<'_>) -> Result<(), Fault> {
         for (position, tensor) in self.inputs.iter().enumerate() {
-            access.input_shape(position, |shape| self.tensors.set_shape(*tensor as usize, shape));
+            access.input_shape(position, |shape| self.tensors.set_shape(*tensor as usize, shape))?;
         }
         for (position, tensor) in self.outputs.iter().enumerate() {
-            access.output_shape(position, |shape| self.tensors.set_shape(*tensor as usize, shape));
+            access.output_shape(position, |shape| self.tensors.set_shape(*tensor as usize, shape))?;
         }
+        Ok(())
     }
 
-    /// Copies an output to where the program reads it, if it has asked for the address.
+    /// Copies an output to the memory of its tensor, which has the size that the output had in the run.
     fn fetch(&mut self, position: usize, access: &Access<'_>) -> Result<(), Fault> {
         let tensor = self.outputs[position] as usize;
-        let size = self.tensors.bytes(tensor);
         let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
-        if storage.bytes().is_none() {
-            return Ok(());
-        }
+        let size = self.tensors.bytes(tensor);
         storage.fit(size)?;
         access.read(position, &mut storage.bytes_mut().unwrap_or_default()[..size])?;
-        let allocation = storage.allocation();
-        let address = storage.address();
-        self.tensors.set_data(tensor, address, allocation);
+        self.tensors.set_data(tensor, storage.address(), storage.allocation());
         Ok(())
     }
 
-    /// Makes the tensors' addresses null while they are not allocated.
-    fn forget_addresses(&mut self) {
-        for (tensor, storage) in &self.storage {
-            self.tensors.set_data(*tensor, std::ptr::null_mut(), storage.allocation());
+    /// Makes memory for inputs and outputs. It stays where it is, with its content, if its size does. Constants are in the
+    /// model, and tensors of strings have no memory here.
+    fn give_addresses(&mut self, access: &mut Access<'_>) -> Result<(), Fault> {
+        let shared = self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize);
+        for tensor in shared.filter(|tensor| self.tensors.may_move(*tensor)) {
+            self.storage.entry(tensor).or_default();
         }
-    }
-
-    /// Makes memory for the tensors whose addresses the program has asked for. It stays where it is if its size does.
-    fn give_addresses(&mut self) -> Result<(), Fault> {
         for (tensor, storage) in &mut self.storage {
+            let is_new = storage.bytes().is_none();
             storage.fit(self.tensors.bytes(*tensor))?;
-            let allocation = storage.allocation();
-            self.tensors.set_data(*tensor, storage.address(), allocation);
+            if let Some(position) = self.inputs.iter().position(|input| *input as usize == *tensor)
+                && is_new
+            {
+                access.read_input(position, storage.bytes_mut().unwrap_or_default())?;
+            }
+            self.tensors.set_data(*tensor, storage.address(), storage.allocation());
         }
         Ok(())
+    }
+
+    /// Returns the bytes of a tensor.
+    fn writable(&mut self, tensor: usize) -> Result<&mut [u8], Fault> {
+        if !self.is_allocated {
+            return Err(Fault::new("tensors are not allocated: call AllocateTensors first, and after each resize"));
+        }
+        let storage = self.storage.get_mut(&tensor).and_then(Storage::bytes_mut);
+        storage.ok_or_else(|| Fault::new("the tensor is neither an input nor an output that has memory"))
     }
 
     /// Returns the address of a tensor by its index in the subgraph; null if there is none.
@@ -364,140 +362,6 @@ impl Subgraph {
     }
 }
 
-/// Access to a subgraph of an interpreter by the positions of its inputs and outputs.
-enum Access<'a> {
-    Main(&'a mut Interpreter),
-    Signature { runner: Box<SignatureRunner<'a>>, inputs: Vec<Option<usize>>, outputs: Vec<Option<usize>> },
-}
-
-impl<'a> Access<'a> {
-    fn new(interpreter: &'a mut Option<Interpreter>, subgraph: &Subgraph) -> Result<Self, Fault> {
-        let interpreter = interpreter.as_mut();
-        let interpreter = interpreter.ok_or_else(|| Fault::new("the model is not prepared: call AllocateTensors"))?;
-        let Some(key) = &subgraph.key else { return Ok(Self::Main(interpreter)) };
-        let runner = Box::new(interpreter.signature(key)?);
-        let (inputs, outputs) = (subgraph.input_keys.clone(), subgraph.output_keys.clone());
-        Ok(Self::Signature { runner, inputs, outputs })
-    }
-
-    fn resize(&mut self, shapes: &BTreeMap<usize, Vec<usize>>) -> Result<(), Fault> {
-        let changed: Vec<_> = shapes.iter().filter(|(position, shape)| !self.has_shape(**position, shape)).collect();
-        match self {
-            _ if changed.is_empty() => {}
-            Self::Main(interpreter) => {
-                let changes: Vec<_> = changed.iter().map(|(position, shape)| (**position, &shape[..])).collect();
-                interpreter.resize_inputs(&changes)?;
-            }
-            Self::Signature { runner, inputs, .. } => {
-                let key = |position: usize| inputs.get(position).copied().flatten();
-                let changes = changed.iter().filter_map(|(position, shape)| Some((key(**position)?, &shape[..])));
-                runner.resize_inputs(&changes.collect::<Vec<_>>())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn has_shape(&mut self, position: usize, shape: &[usize]) -> bool {
-        let mut same = false;
-        self.input_shape(position, |now| same = now == shape);
-        same
-    }
-
-    fn input_shape(&mut self, position: usize, mut take: impl FnMut(&[usize])) {
-        let info = match self {
-            Self::Main(interpreter) => interpreter.inputs().get(position),
-            Self::Signature { runner, inputs, .. } => {
-                inputs[position].and_then(|key| runner.inputs().nth(key).map(|(_, info)| info))
-            }
-        };
-        info.into_iter().for_each(|info| take(&info.shape));
-    }
-
-    fn output_shape(&mut self, position: usize, mut take: impl FnMut(&[usize])) {
-        let info = match self {
-            Self::Main(interpreter) => interpreter.outputs().get(position),
-            Self::Signature { runner, outputs, .. } => {
-                outputs[position].and_then(|key| runner.outputs().nth(key).map(|(_, info)| info))
-            }
-        };
-        info.into_iter().for_each(|info| take(&info.shape));
-    }
-
-    fn invoke(&mut self) -> Result<(), Fault> {
-        match self {
-            Self::Main(interpreter) => interpreter.invoke()?,
-            Self::Signature { runner, .. } => runner.invoke()?,
-        }
-        Ok(())
-    }
-
-    /// Writes an input. Returns false if the interpreter has no memory for it, because nothing reads it.
-    fn write(&mut self, position: usize, bytes: &[u8]) -> Result<bool, Fault> {
-        let written = match self {
-            Self::Main(interpreter) => interpreter.write_bytes(position, bytes),
-            Self::Signature { runner, inputs, .. } => match inputs[position] {
-                Some(key) => runner.write_bytes(key, bytes),
-                None => return Ok(false),
-            },
-        };
-        unless_unsupported(written.map(|()| true))
-    }
-
-    /// Copies the value of an input.
-    fn read_input(&mut self, position: usize, into: &mut [u8]) -> Result<(), Fault> {
-        let bytes = match self {
-            Self::Main(interpreter) => interpreter.input_bytes_mut(position),
-            Self::Signature { runner, inputs, .. } => match inputs[position] {
-                Some(key) => runner.input_bytes_mut(key),
-                None => return Ok(()),
-            },
-        };
-        unless_unsupported(bytes.map(|bytes| {
-            into.copy_from_slice(bytes);
-            true
-        }))?;
-        Ok(())
-    }
-
-    /// Copies an output. Returns false if it has no value.
-    fn read(&self, position: usize, into: &mut [u8]) -> Result<bool, Fault> {
-        let read = match self {
-            Self::Main(interpreter) => interpreter.read_bytes_into(position, into),
-            Self::Signature { runner, outputs, .. } => match outputs[position] {
-                Some(key) => runner.read_bytes_into(key, into),
-                None => return Ok(false),
-            },
-        };
-        match read {
-            Err(error) if error.kind() == ErrorKind::Usage => Ok(false),
-            read => Ok(read.map(|()| true)?),
-        }
-    }
-}
-
-/// Turns the error that an input has no memory into false.
-fn unless_unsupported(done: Result<bool, attache::Error>) -> Result<bool, Fault> {
-    match done {
-        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
-        done => Ok(done?),
-    }
-}
-
 fn same_size(size: usize, given: usize) -> Result<(), Fault> {
-    let text = || format!("the tensor has {size} bytes, not {given}");
-    if size == given { Ok(()) } else { Err(Fault { status: TfLiteStatus::ERROR, text: text() }) }
-}
-
-/// Whether the program has to choose extents of inputs.
-fn has_open_shapes(subgraph: &FileSubgraph) -> bool {
-    let mut inputs = subgraph.inputs.iter().map(|index| &subgraph.tensors[*index]);
-    inputs.any(|input| {
-        input.shape.contains(&0) || input.shape_signature.as_ref().is_some_and(|extents| extents.contains(&-1))
-    })
-}
-
-/// Returns the address of a constant of the file; null for other tensors.
-fn constant_of(model: &Model, subgraph: usize, tensor: usize) -> *mut u8 {
-    let constant = model.subgraphs()[subgraph].tensors.get(tensor).and_then(|tensor| tensor.constant.as_ref());
-    constant.map_or(std::ptr::null_mut(), |constant| constant.bytes.as_ptr().cast_mut())
+    if size == given { Ok(()) } else { Err(Fault::new(format!("the tensor has {size} bytes, not {given}"))) }
 }

@@ -1,9 +1,8 @@
 #![allow(unsafe_code)]
 //! The bytes of an input or an output, as C code sees them.
 //!
-//! A tensor has no bytes here until the program asks for their address: until then they are copied directly between the
-//! program's memory and the interpreter's. From then on they have an address that stays the same until a resize, and
-//! runs copy from or to it.
+//! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize, and runs copy from or to
+//! it.
 
 use std::slice;
 
@@ -15,7 +14,7 @@ use crate::fault::Fault;
 /// Memory with a fixed address.
 #[derive(Debug, Default)]
 pub(crate) enum Storage {
-    /// Nobody has asked for an address.
+    /// Tensors were never allocated.
     #[default]
     None,
     Own(AlignedBuffer),
@@ -70,6 +69,6 @@ impl Storage {
 
     /// Returns the address of the bytes; null where there are none. It is one to write to, whatever it was made from.
     pub(crate) fn address(&mut self) -> *mut u8 {
-        self.bytes_mut().map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)
+        self.bytes_mut().filter(|bytes| !bytes.is_empty()).map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)
     }
 }

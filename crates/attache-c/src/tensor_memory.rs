@@ -176,7 +176,7 @@ exports! {
         tensor_mut(tensor).into_iter().for_each(|tensor| unsafe { free_parts(tensor) });
     } else ();
 
-    /// Frees what a tensor refers to, and sets its fields.
+    /// Frees what a tensor refers to, and sets its fields. The tensor stays that of its delegate.
     fn TfLiteTensorReset(
         kind: TfLiteType,
         name: *const c_char,
@@ -202,6 +202,9 @@ exports! {
                 allocation,
                 name,
                 is_variable,
+                delegate: tensor.delegate,
+                buffer_handle: tensor.buffer_handle,
+                data_is_stale: tensor.data_is_stale,
                 ..TfLiteTensor::empty()
             };
         }

@@ -8,10 +8,11 @@ use attache::model::Tensor;
 use attache::{DataType, Model, Quantization};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteFloatArray, TfLiteIntArray, TfLiteQuantization,
-    TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
+    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate, TfLiteFloatArray,
+    TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
 };
 
+use crate::fault::Fault;
 use crate::live::{self, Owner};
 use crate::tensor_memory::free_parts;
 
@@ -51,9 +52,9 @@ impl Tensors {
         unsafe { &mut *self.at(index) }
     }
 
-    /// Sets the extents of a tensor, and its size in bytes with them.
-    pub(crate) fn set_shape(&mut self, index: usize, shape: &[usize]) {
-        let bytes = self.data_types[index].byte_size(shape.iter().product()).unwrap_or(0);
+    /// Sets the extents of a tensor, and its size in bytes with them. An error if the size overflows; nothing changes then.
+    pub(crate) fn set_shape(&mut self, index: usize, shape: &[usize]) -> Result<(), Fault> {
+        let bytes = bytes_of(self.data_types[index], shape)?;
         let tensor = self.tensor(index);
         // SAFETY: `dims` is null or an array that this type made.
         let before = unsafe { TfLiteIntArray::elements(tensor.dims) };
@@ -63,6 +64,21 @@ impl Tensors {
             tensor.dims = TfLiteIntArray::new(&extents(shape));
         }
         tensor.bytes = bytes;
+        Ok(())
+    }
+
+    /// Whether the interpreter decides where the bytes of a tensor are: it is no constant, and its elements have a size.
+    pub(crate) fn may_move(&self, index: usize) -> bool {
+        // SAFETY: `at` returns null or the address of a tensor of the list.
+        let tensor = unsafe { self.at(index).as_ref() };
+        let is_constant = tensor.is_none_or(|tensor| tensor.allocation_type == TfLiteAllocationType::MMAP_RO);
+        !is_constant && self.data_types[index].bits().is_some()
+    }
+
+    /// Returns where the bytes of a tensor are; null if they are nowhere.
+    pub(crate) fn data(&self, index: usize) -> *mut u8 {
+        // SAFETY: `at` returns null or the address of a tensor of the list.
+        unsafe { self.at(index).as_ref() }.map_or(std::ptr::null_mut(), |tensor| tensor.data.cast())
     }
 
     /// Returns the extents of a tensor.
@@ -77,6 +93,21 @@ impl Tensors {
     pub(crate) fn bytes(&self, index: usize) -> usize {
         // SAFETY: `at` returns null or the address of a tensor of the list.
         unsafe { self.at(index).as_ref() }.map_or(0, |tensor| tensor.bytes)
+    }
+
+    /// Notes a handle of a delegate's for a tensor. An error if the tensor is of another delegate.
+    pub(crate) fn set_handle(
+        &mut self,
+        index: usize,
+        handle: TfLiteBufferHandle,
+        delegate: *mut TfLiteDelegate,
+    ) -> Result<(), Fault> {
+        let tensor = self.tensor(index);
+        if !tensor.delegate.is_null() && tensor.delegate != delegate {
+            return Err(Fault::new("the tensor has a handle of another delegate"));
+        }
+        (tensor.delegate, tensor.buffer_handle) = (delegate, handle);
+        Ok(())
     }
 
     /// Sets where the bytes of a tensor are; null while they are nowhere.
@@ -102,14 +133,25 @@ impl Drop for Tensors {
     }
 }
 
+/// Returns the size of a tensor in bytes; 0 if its elements have no fixed size.
+fn bytes_of(data_type: DataType, shape: &[usize]) -> Result<usize, Fault> {
+    let is_extent = |extent: &usize| c_int::try_from(*extent).is_ok();
+    let elements = shape.iter().try_fold(1_usize, |elements, extent| elements.checked_mul(*extent));
+    let bits = elements.and_then(|elements| elements.checked_mul(data_type.bits().unwrap_or(0)));
+    if bits.is_none() || !shape.iter().all(is_extent) {
+        return Err(Fault::new(format!("a tensor of the shape {shape:?} has more bytes than can be counted")));
+    }
+    Ok(elements.and_then(|elements| data_type.byte_size(elements)).unwrap_or(0))
+}
+
 fn extents(shape: &[usize]) -> Vec<c_int> {
     shape.iter().map(|extent| c_int::try_from(*extent).unwrap_or(c_int::MAX)).collect()
 }
 
 fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
-    let elements = tensor.shape.iter().product();
     let constant = tensor.constant.as_ref();
-    let size = tensor.data_type.byte_size(elements).or(constant.map(|constant| constant.bytes.len()));
+    let counted = bytes_of(tensor.data_type, &tensor.shape).unwrap_or(0);
+    let size = constant.map_or(counted, |constant| constant.bytes.len());
     let allocation_type = match tensor.is_variable {
         _ if constant.is_some() => TfLiteAllocationType::MMAP_RO,
         true => TfLiteAllocationType::ARENA_RW_PERSISTENT,
@@ -122,11 +164,14 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
         dims: TfLiteIntArray::new(&extents(&tensor.shape)),
         params,
         allocation_type,
-        bytes: size.unwrap_or(0),
+        bytes: size,
         name: name.as_ptr(),
         is_variable: tensor.is_variable,
         quantization,
-        dims_signature: tensor.shape_signature.as_ref().map_or(std::ptr::null(), |it| TfLiteIntArray::new(it)),
+        dims_signature: match (&tensor.shape_signature, constant) {
+            (None, Some(_)) => std::ptr::null(),
+            (signature, _) => TfLiteIntArray::new(signature.as_deref().unwrap_or_default()),
+        },
         ..TfLiteTensor::empty()
     }
 }

@@ -62,7 +62,8 @@ fn run_with(program: &str, arguments: &[&OsStr]) {
         if !runner.is_empty() {
             command.args(words).arg(&built);
         }
-        must(command.args(arguments).env("ATTACHE_SOFTWARE", "1"));
+        // Cargo's folders would come before the one that the program was linked with, and may have an older library.
+        must(command.args(arguments).env("ATTACHE_SOFTWARE", "1").env_remove("LD_LIBRARY_PATH"));
     }
 }
 
@@ -84,7 +85,8 @@ fn of_signatures() -> Vec<u8> {
     let operators = [("square", BuiltinOperator::SQUARE), ("negate", BuiltinOperator::NEG)];
     for (key, operator) in operators {
         let subgraph = builder.subgraph(key);
-        let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+        let open = |name| TensorBuilder::new(name, DataType::Float32, [4]).shape_signature([-1]);
+        let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, open(name)));
         builder.operator(subgraph, OperatorBuilder::new(operator, [x], [y]));
         builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
         builder.signature(key, subgraph, &[("in", x)], &[("out", y)]);

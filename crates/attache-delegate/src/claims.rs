@@ -59,7 +59,9 @@ impl Claims {
         let mut claimed: Vec<bool> = placement.iter().map(|node| is_on_gpu(&node.outcome)).collect();
         let folded = placement.iter().map(|node| matches!(node.outcome, Outcome::Folded { .. }));
         claim_folded(&graph.nodes, &folded.collect::<Vec<bool>>(), &mut claimed);
-        let shapes = answers.shapes.into_iter().map(|(tensor, shape)| (part.tensors[tensor], shape)).collect();
+        // Tensors that graph passes add are not the runtime's.
+        let known = |(tensor, shape)| Some((*part.tensors.get::<usize>(tensor)?, shape));
+        let shapes = answers.shapes.into_iter().filter_map(known).collect();
         let mut reasons = answers.reasons;
         for (position, node) in graph.nodes.iter().enumerate().filter(|(position, _)| !claimed[*position]) {
             if let Some(obstacle) = node.obstacle() {
@@ -105,9 +107,8 @@ fn obscure(nodes: &mut [Node], error: &Error) -> bool {
     let mut changed = false;
     for operator in operators {
         if let Some(node) = nodes.get_mut(operator).filter(|node| node.obstacle().is_none()) {
-            node.obscure(
-                if error.kind() == ErrorKind::Model { "it is invalid" } else { "it is not implemented" }.into(),
-            );
+            let what = if error.kind() == ErrorKind::Model { "it is invalid" } else { "it is not implemented" };
+            node.obscure(format!("{what}: {error}"));
             changed = true;
         }
     }

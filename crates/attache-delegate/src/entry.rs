@@ -14,16 +14,17 @@ use crate::options::Options;
 /// Takes the text of an error.
 type ReportError = Option<unsafe extern "C" fn(*const c_char)>;
 
-/// Makes a delegate of options; `None` after an error or a panic, whose text is passed to `report`.
+/// Makes a delegate of options; null after an error or a panic, whose text is passed to `report`.
 fn create(report: impl Fn(&str), options: impl FnOnce() -> Result<Options, String>) -> *mut TfLiteDelegate {
     let made = catch_unwind(AssertUnwindSafe(|| GpuPlugin::new(options()?).map_err(|error| error.to_string())));
-    match made.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+    let settle = || match made.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(plugin) => Box::into_raw(plugin).cast(),
         Err(text) => {
             report(&format!("Attaché: {text}"));
             std::ptr::null_mut()
         }
-    }
+    };
+    catch_unwind(AssertUnwindSafe(settle)).unwrap_or(std::ptr::null_mut())
 }
 
 /// Deletes a delegate; does nothing for null.
@@ -38,7 +39,9 @@ unsafe fn delete(delegate: *mut TfLiteDelegate) {
     // SAFETY: the caller states that the pointer came from `create`, and passes it once.
     let delegate = unsafe { Box::from_raw(delegate.cast::<GpuPlugin>()) };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(delegate))) {
-        Log::Error.write(Log::Error, &panicked(&*panic));
+        let report = || Log::Error.write(Log::Error, &panicked(&*panic));
+        // The delegate is gone, whether the report can be written or not.
+        let _ = catch_unwind(AssertUnwindSafe(report));
     }
 }
 

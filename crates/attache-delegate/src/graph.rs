@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use attache::model::schema::BuiltinOptionsT::{CallOnceOptions, IfOptions, WhileOptions};
@@ -87,6 +88,8 @@ impl Node {
 pub(crate) struct Graph {
     tensors: BTreeMap<usize, Tensor>,
     pub(crate) nodes: Vec<Node>,
+    /// The number of tensors that the runtime has, whether nodes of the plan use them or not.
+    all_tensors: usize,
 }
 
 /// A model of some nodes. Tensor `i` of its subgraph is the runtime's tensor `tensors[i]`.
@@ -114,7 +117,8 @@ impl Graph {
             if !plan_of(context, &mut plan).is_ok() {
                 return Err("the runtime returns no execution plan".into());
             }
-            let mut graph = Self { tensors: BTreeMap::new(), nodes: Vec::new() };
+            let all_tensors = functions.tensors_size;
+            let mut graph = Self { tensors: BTreeMap::new(), nodes: Vec::new(), all_tensors };
             for index in TfLiteIntArray::elements(plan).to_vec() {
                 let (mut node, mut registration) = (std::ptr::null_mut(), std::ptr::null_mut());
                 if !node_of(context, index, &mut node, &mut registration).is_ok() {
@@ -148,13 +152,19 @@ impl Graph {
                 _ => known(tensor).map(Some),
             };
             let inputs = TfLiteIntArray::elements(node.inputs).iter().map(optional).collect::<Option<Vec<_>>>();
-            let (Some(inputs), Some(outputs)) = (inputs, list(node.outputs)) else {
-                return Err(format!("node {index} uses a tensor that does not exist"));
-            };
+            let outputs = list(node.outputs);
+            let is_whole = inputs.is_some() && outputs.is_some();
+            // Of a node that uses a tensor that does not exist, the others are known.
+            let outputs =
+                outputs.unwrap_or_else(|| TfLiteIntArray::elements(node.outputs).iter().filter_map(known).collect());
+            let inputs = inputs.unwrap_or_default();
             // Not all versions of the runtime have intermediates of all nodes.
             let intermediates = list(node.intermediates).unwrap_or_default();
             let (name, code) = code_of(node, registration);
             let mut node = Node { index, name, code, version: registration.version, inputs, outputs, intermediates };
+            if !is_whole {
+                node.obscure("it uses a tensor that does not exist".into());
+            }
             for tensor in node.tensors().collect::<BTreeSet<usize>>() {
                 let entry = self.tensors.entry(tensor);
                 let tensor = entry.or_insert_with(|| tensor_of(&*(*context).tensors.add(tensor)));
@@ -191,7 +201,7 @@ impl Graph {
         let used = nodes.clone().flat_map(Node::tensors).chain(inputs.iter().chain(outputs).copied());
         let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
         let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
-        let mut builder = ModelBuilder::new("a partition");
+        let mut builder = ModelBuilder::new(&self.description(nodes.clone(), &tensors));
         builder.subgraph("main");
         for index in &tensors {
             builder.tensor(0, self.tensors[index].build(shapes.get(index)));
@@ -202,6 +212,19 @@ impl Graph {
         let places = |tensors: &[usize]| tensors.iter().map(place).collect::<Vec<usize>>();
         builder.inputs(0, &places(inputs)).outputs(0, &places(outputs));
         Ok(PartModel { model: builder.model()?, tensors })
+    }
+}
+
+impl Graph {
+    /// Describes some nodes, so that what is stored for them is not found for other nodes of equal structure, such as
+    /// others of the same model, whose large constants no key contains where the user names the model.
+    fn description<'a>(&self, nodes: impl Iterator<Item = &'a Node>, tensors: &[usize]) -> String {
+        // The graph has no name, so that the names of its tensors stand for it.
+        let mut names = DefaultHasher::new();
+        self.tensors.values().for_each(|tensor| tensor.name.hash(&mut names));
+        let nodes: Vec<c_int> = nodes.map(|node| node.index).collect();
+        let (count, plan, names) = (self.all_tensors, self.nodes.len(), names.finish());
+        format!("nodes {nodes:?}, tensors {tensors:?} of {count} tensors {names:016x}, {plan} nodes")
     }
 }
 

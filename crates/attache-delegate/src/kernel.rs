@@ -7,7 +7,8 @@ use std::slice;
 
 use attache::{Interpreter, Shape};
 use attache_abi::{
-    TfLiteContext, TfLiteDelegateParams, TfLiteIntArray, TfLiteNode, TfLiteRegistration, TfLiteStatus, TfLiteTensor,
+    TfLiteAllocationType, TfLiteContext, TfLiteDelegateParams, TfLiteIntArray, TfLiteNode, TfLiteRegistration,
+    TfLiteStatus, TfLiteTensor,
 };
 
 use crate::delegate::{GpuPlugin, guarded};
@@ -64,7 +65,7 @@ unsafe extern "C" fn free(context: *mut TfLiteContext, kernel: *mut c_void) {
 unsafe extern "C" fn prepare(context: *mut TfLiteContext, node: *mut TfLiteNode) -> TfLiteStatus {
     guarded(context, TfLiteStatus::ERROR, || {
         // SAFETY: the runtime passes its context and a node of this kernel.
-        unsafe { kernel_of(node)?.reshape(context)? };
+        unsafe { kernel_of(node)?.prepare(context)? };
         Ok(TfLiteStatus::OK)
     })
 }
@@ -98,11 +99,26 @@ unsafe fn tensor<'a>(context: *mut TfLiteContext, index: usize) -> &'a mut TfLit
 }
 
 impl Kernel {
-    /// Gives the partition the shapes that its inputs have now, and the outputs theirs.
+    /// Gives the partition the shapes that its inputs have, and the outputs theirs.
     ///
     /// # Safety
     ///
     /// The context is the one that the kernel was made for.
+    unsafe fn prepare(&mut self, context: *mut TfLiteContext) -> Result<(), String> {
+        // SAFETY: the caller states that the context is that of these tensors.
+        unsafe { self.reshape(context)? };
+        for (output, index) in self.outputs.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { resize(context, *index, &self.interpreter.outputs()[output].shape)? };
+        }
+        Ok(())
+    }
+
+    /// Gives the partition the shapes that its inputs have now.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::prepare`].
     unsafe fn reshape(&mut self, context: *mut TfLiteContext) -> Result<(), String> {
         let mut changes: Vec<(usize, Shape)> = Vec::new();
         for (input, index) in self.inputs.iter().enumerate() {
@@ -116,10 +132,6 @@ impl Kernel {
             let changes: Vec<(usize, &[usize])> = changes.iter().map(|(input, shape)| (*input, &shape[..])).collect();
             self.log.during(|| self.interpreter.resize_inputs(&changes)).map_err(|error| error.to_string())?;
         }
-        for (output, index) in self.outputs.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { resize(context, *index, &self.interpreter.outputs()[output].shape)? };
-        }
         Ok(())
     }
 
@@ -127,11 +139,22 @@ impl Kernel {
     ///
     /// # Safety
     ///
-    /// As [`Kernel::reshape`]; the tensors are allocated.
+    /// As [`Kernel::prepare`]; the tensors are allocated.
     unsafe fn run(&mut self, context: *mut TfLiteContext) -> Result<(), String> {
         // SAFETY: the caller states that the context is that of these tensors. A dynamic tensor may have changed its
         // shape since the kernel was prepared.
         unsafe { self.reshape(context)? };
+        for (output, index) in self.outputs.iter().enumerate() {
+            let shape = &self.interpreter.outputs()[output].shape;
+            // SAFETY: as above. Memory of other tensors than dynamic ones is allocated before the run.
+            unsafe {
+                match tensor(context, *index) {
+                    made if shape_of(made).as_ref() == Some(shape) => {}
+                    made if made.allocation_type == TfLiteAllocationType::DYNAMIC => resize(context, *index, shape)?,
+                    _ => return Err(format!("an output has the shape {shape}, for which it was not prepared")),
+                }
+            }
+        }
         for (input, index) in self.inputs.iter().enumerate() {
             // SAFETY: as above; the tensor has as many bytes as it says.
             let bytes = unsafe { bytes_of(tensor(context, *index)) };

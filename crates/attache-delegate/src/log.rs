@@ -1,6 +1,7 @@
 //! Lines for the user on the standard error output, in the form in which TensorFlow Lite writes its own.
 
-use std::fmt::{Debug, Write};
+use std::fmt::{Debug, Write as _};
+use std::io::Write as _;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -26,12 +27,14 @@ impl Log {
         if kind > self {
             return;
         }
-        match kind {
-            Self::Off => {}
-            Self::Error => eprintln!("ERROR: {line}"),
-            Self::Warning => eprintln!("WARNING: {line}"),
-            Self::Info => eprintln!("INFO: {line}"),
-        }
+        let kind = match kind {
+            Self::Off => return,
+            Self::Error => "ERROR",
+            Self::Warning => "WARNING",
+            Self::Info => "INFO",
+        };
+        // A closed output is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "{kind}: {line}");
     }
 
     /// Calls `call`, and writes the warnings and errors that the library logs meanwhile. What it says besides is about

@@ -1,5 +1,7 @@
 //! The options of the plug-in: keys and values, with the words of the command `attache`.
 
+use std::str::FromStr;
+
 use attache::gpu::{Backend, InferencePreference, Precision, Quantized};
 use attache::{GpuDelegateOptions, Partitioning};
 
@@ -46,7 +48,7 @@ impl Options {
                 "serialization_dir" => folder = Some(value),
                 "model_token" => token = Some(value),
                 "max_delegated_partitions" => {
-                    options.partitioning.max_delegated_partitions = Some(number(key, value)?.max(1));
+                    options.partitioning.max_delegated_partitions = Some(most(number(key, value)?));
                 }
                 "min_nodes_per_partition" => options.partitioning.min_nodes_per_partition = number(key, value)?,
                 "require_delegation" => options.require_delegation = word(key, value, &TRUTHS)?,
@@ -66,8 +68,7 @@ impl Options {
 
     /// Returns TensorFlow Lite's options: at most as many partitions, and at least one.
     pub(crate) fn tensorflow_lite(gpu: GpuDelegateOptions, max_delegated_partitions: i32) -> Self {
-        let most = usize::try_from(max_delegated_partitions).unwrap_or(1).max(1);
-        let partitioning = Partitioning::default().max_delegated_partitions(most);
+        let partitioning = Partitioning::default().max_delegated_partitions(most(max_delegated_partitions));
         // The limit is one of the runtime's plan, and not of what is made of a single partition.
         Self { gpu: gpu.max_delegated_partitions(usize::MAX), partitioning, ..Self::default() }
     }
@@ -94,7 +95,12 @@ fn word<T: Clone>(key: &str, value: &str, words: &[(&str, T)]) -> Result<T, Stri
     })
 }
 
-fn number(key: &str, value: &str) -> Result<usize, String> {
+/// Returns a maximum number of partitions: at least one, as in TensorFlow Lite.
+fn most(partitions: i32) -> usize {
+    usize::try_from(partitions).unwrap_or(1).max(1)
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{key} is \"{value}\"; it has to be a whole number"))
 }
 
@@ -113,6 +119,8 @@ mod tests {
         let options = Options::of([("max_delegated_partitions", "0"), ("min_nodes_per_partition", "3")].into_iter());
         let partitioning = Partitioning::default().max_delegated_partitions(1).min_nodes_per_partition(3);
         assert_eq!(options.unwrap().partitioning, partitioning);
+        let options = Options::of([("max_delegated_partitions", "-1")].into_iter()).unwrap();
+        assert_eq!(options.partitioning.max_delegated_partitions, Some(1));
     }
 
     #[test]

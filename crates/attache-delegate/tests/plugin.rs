@@ -1,13 +1,15 @@
 //! The plug-in exports nothing but its functions, and computes the GPU delegate's bits on the random graphs of
-//! `conformance/graphs`, with quantized tensors handled both ways.
+//! `conformance/graphs`, with quantized tensors handled both ways. Partitions that look alike are stored apart.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use attache::DataType::{Float32, Int64};
 use attache::gpu::{InferencePreference, Quantized};
-use attache::{GpuDelegate, GpuDelegateOptions, Model};
+use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
+use attache::{GpuDelegate, GpuDelegateOptions, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 use attache_external::ExternalDelegate;
 
 use common::{compile, library, run};
@@ -57,4 +59,45 @@ fn only_the_documented_functions_are_exported() {
         "tflite_plugin_destroy_delegate",
     ];
     assert_eq!(exported, documented);
+}
+
+/// The number of elements of each tensor of [`twins`].
+const ELEMENTS: usize = 2048;
+
+/// Returns two products with constants of the same size, and between them an operator that stays on the CPU. No tensor has
+/// a name.
+fn twins() -> Model {
+    let mut builder = ModelBuilder::new("twins");
+    let main = builder.subgraph("main");
+    let mut tensor = |kind| builder.tensor(main, TensorBuilder::new("", kind, [ELEMENTS]));
+    let [x, twice] = [Int64, Int64].map(&mut tensor);
+    let [a, b, c, d] = [Float32; 4].map(&mut tensor);
+    for (input, real, factor, product) in [(x, a, 2.0f32, b), (twice, c, 10.0, d)] {
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::CAST, [input], [real]));
+        let factor = builder.tensor(main, TensorBuilder::values("", [ELEMENTS], &[factor; ELEMENTS]));
+        let options = BuiltinOptionsT::MulOptions(Box::default());
+        let multiply = OperatorBuilder::new(BuiltinOperator::MUL, [real, factor], [product]);
+        builder.operator(main, multiply.options(options));
+        if input == x {
+            builder.operator(main, OperatorBuilder::new(BuiltinOperator::CAST, [product], [twice]));
+        }
+    }
+    builder.inputs(main, &[x]).outputs(main, &[d]);
+    Model::from_bytes(builder.finish()).expect("a model")
+}
+
+#[test]
+fn partitions_of_equal_structure_are_stored_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("a path");
+    let model = twins();
+    for _ in 0..2 {
+        let options = [("software", "true"), ("serialization_dir", folder), ("model_token", "twins")];
+        let hosted = compile(&model, ExternalDelegate::load(library(), &options).expect("the plug-in"));
+        assert_eq!((hosted.placement().delegated(), hosted.placement().partitions), (4, 2), "{}", hosted.placement());
+        let mut interpreter = hosted.interpreter().expect("an interpreter");
+        interpreter.input(0).expect("an input").copy_from(&[3i64; ELEMENTS]).expect("it is written");
+        interpreter.invoke().expect("it runs");
+        assert_eq!(interpreter.output(0).expect("an output").as_slice::<f32>().expect("floats"), [60.0; ELEMENTS]);
+    }
 }

@@ -19,16 +19,14 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Returns the functions of a registration.
+    /// Returns the functions of a registration. A `registration_external` that `TfLiteOperatorCreate` of this library did
+    /// not make counts as null.
     ///
     /// # Safety
     ///
-    /// `registration_external` is null or was made with `TfLiteOperatorCreate` of this library. All functions have the
-    /// types that TensorFlow Lite gives them.
+    /// All functions have the types that TensorFlow Lite gives them.
     pub(crate) unsafe fn new(registration: &TfLiteRegistration) -> Self {
-        // SAFETY: the caller states that the pointer is null or leads to an operator of ours.
-        let operator = unsafe { registration.registration_external.cast::<Operator>().as_ref() };
-        Self { registration: *registration, operator: operator.cloned().map(Arc::new) }
+        Self { registration: *registration, operator: Operator::at(registration.registration_external).map(Arc::new) }
     }
 
     /// Makes the data of a node.

@@ -72,6 +72,13 @@ impl ExternalDelegate {
         let source = unsafe { Source::new(delegate, None) };
         Ok(Self { source: Arc::new(source), name: name.to_owned() })
     }
+
+    /// Returns why the delegate last failed to prepare a graph or its kernels, once; `None` if it did not fail since the
+    /// last call. An interpreter runs the operators of such a delegate elsewhere, so that its being built does not tell.
+    #[must_use]
+    pub fn take_failure(&self) -> Option<String> {
+        self.source.failure().take()
+    }
 }
 
 impl Delegate for ExternalDelegate {
@@ -90,7 +97,7 @@ impl Delegate for ExternalDelegate {
         let offered: Vec<NodeId> = graph.nodes.iter().filter(|id| !withheld.contains_key(id)).copied().collect();
         let open = match offered.is_empty() {
             true => None,
-            false => Some(OpenSession::new(
+            false => Some(self.source.note(OpenSession::new(
                 &self.source,
                 &View {
                     model: graph.model.clone(),
@@ -99,7 +106,7 @@ impl Delegate for ExternalDelegate {
                     offered,
                     clustering: graph.clustering.clone(),
                 },
-            )?),
+            ))?),
         };
         let taken = open.as_ref().map(|open| open.taken()).unwrap_or_default();
         let answer = |id: &NodeId| match (&open, withheld.get(id)) {

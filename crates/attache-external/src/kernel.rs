@@ -33,6 +33,16 @@ impl ExternalPartition {
 
 impl PreparedPartition for ExternalPartition {
     fn kernel(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
+        self.open.source.note(self.prepare())
+    }
+
+    fn report(&self) -> KernelReport {
+        KernelReport::default()
+    }
+}
+
+impl ExternalPartition {
+    fn prepare(&self) -> Result<Box<dyn DelegateKernel>, DelegateError> {
         let is_first = std::mem::take(&mut *self.is_first.lock().unwrap_or_else(PoisonError::into_inner));
         // A kernel of C has the state of one interpreter, so another interpreter's is made as the first one was.
         let open = match is_first {
@@ -41,10 +51,6 @@ impl PreparedPartition for ExternalPartition {
         };
         let kernels = open.kernels(&self.nodes)?;
         Ok(Box::new(ExternalKernel::new(open, &kernels, self.inputs.clone(), self.outputs.clone())?))
-    }
-
-    fn report(&self) -> KernelReport {
-        KernelReport::default()
     }
 }
 

@@ -1,7 +1,9 @@
 #![allow(unsafe_code)]
 //! What a `TfLiteOperator` is in this library: an operator of C with the functions that its maker set.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attache_abi::{TfLiteBuiltinOperator, TfLiteContext, TfLiteNode, TfLiteOperator, TfLiteStatus};
 
@@ -69,8 +71,36 @@ impl Operator {
 
     /// Moves the operator to the heap, as C holds it.
     pub(crate) fn into_raw(self) -> *mut TfLiteOperator {
-        Box::into_raw(Box::new(self)).cast()
+        let operator = Box::into_raw(Box::new(self));
+        live().insert(operator.addr());
+        operator.cast()
     }
+
+    /// Returns a copy of the operator at a pointer; `None` if there is none. C code compiled with a shorter registration
+    /// passes whatever is in memory after it.
+    pub(crate) fn at(operator: *const TfLiteOperator) -> Option<Self> {
+        let live = live();
+        // SAFETY: what is listed was not deleted, and is not while the list is locked.
+        live.contains(&operator.addr()).then(|| unsafe { (*operator.cast::<Self>()).clone() })
+    }
+
+    /// Deletes an operator of C; does nothing for null and for what is none.
+    ///
+    /// # Safety
+    ///
+    /// The operator is not used afterwards.
+    pub(crate) unsafe fn delete(operator: *mut TfLiteOperator) {
+        if live().remove(&operator.addr()) {
+            // SAFETY: the operator was listed, so `into_raw` made it, and it is deleted once.
+            drop(unsafe { Box::from_raw(operator.cast::<Self>()) });
+        }
+    }
+}
+
+/// Returns the addresses of the operators that C code has.
+fn live() -> MutexGuard<'static, BTreeSet<usize>> {
+    static LIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // SAFETY: whoever makes an operator states that its functions may be called with its user data from any thread, one at a

@@ -1,11 +1,13 @@
 #![allow(unsafe_code)]
 //! Operators of C as operators of ours, registered in an [`OpResolver`].
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attache::graph::{Eval, Fact, Inferred, Op, OpError, TensorRef};
+use attache::model::Tensor;
 use attache::model::schema::BuiltinOperator;
 use attache::{Constant, DataType, Declaration, OpResolver, Shape};
 use attache_abi::{
@@ -19,8 +21,9 @@ use crate::session::{HostNode, Session, Tensors};
 /// Registers an operator of C: a custom one if `name` says so, else one in place of a builtin operator. The registration is
 /// copied.
 ///
-/// The operator's data is made when the model is compiled, for each set of input shapes. All interpreters of a compiled
-/// model share it; they run the operator one after the other.
+/// The operator's data is made when the model is compiled. All interpreters of a compiled model share it; they run the
+/// operator one after the other. Other input shapes only prepare it again. It runs in each run of the model, even if all
+/// its inputs are constant or nobody reads its outputs.
 ///
 /// # Safety
 ///
@@ -36,12 +39,17 @@ pub unsafe fn add_registration(
 ) {
     // SAFETY: the caller states it.
     let functions = unsafe { Functions::new(registration) };
-    let parse =
-        move |declaration: &Declaration<'_>| Ok(Arc::new(COperator::new(&functions, declaration)) as Arc<dyn Op>);
-    match name {
-        Some(name) => resolver.add_custom(name, versions, parse),
-        None => resolver.add_builtin(BuiltinOperator(code.0), versions, parse),
-    };
+    resolver.add_per_model(BuiltinOperator(code.0), name, versions, move || {
+        let functions = functions.clone();
+        // By the address of the file's operator, which stays as long as the compiled model.
+        let made = Mutex::<HashMap<usize, Arc<COperator>>>::default();
+        move |declaration: &Declaration<'_>| {
+            let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = made.entry(std::ptr::from_ref(declaration.operator).addr());
+            let operator = entry.or_insert_with(|| Arc::new(COperator::new(&functions, declaration)));
+            Ok(operator.clone() as Arc<dyn Op>)
+        }
+    });
 }
 
 /// Registers an operator that was made with `TfLiteOperatorCreate`, for the code, name and version that it says. The
@@ -75,10 +83,10 @@ pub unsafe fn add_operator(resolver: &mut OpResolver, operator: *mut TfLiteOpera
 struct COperator {
     name: String,
     functions: Functions,
-    /// The numbers of inputs and outputs. In the session, outputs follow inputs.
+    /// The number of inputs. In the session, outputs follow inputs, and intermediates follow outputs.
     inputs: usize,
-    /// The types of the outputs, as the file states them.
-    outputs: Vec<Inferred>,
+    /// The outputs as the file states them.
+    outputs: Vec<Fact>,
     state: Mutex<State>,
 }
 
@@ -104,11 +112,24 @@ impl COperator {
     fn new(functions: &Functions, declaration: &Declaration<'_>) -> Self {
         let operator = declaration.operator;
         let (inputs, outputs) = (operator.inputs.len(), operator.outputs.len());
-        let mut tensors = Tensors::with_room(inputs + outputs);
-        tensors.add(inputs + outputs);
-        let own = operator.inputs.iter().enumerate().map(|(place, input)| input.map(|_| place));
-        let places: Vec<usize> = (inputs..inputs + outputs).collect();
-        let node = HostNode::of_file(operator, declaration.options, &own.collect::<Vec<_>>(), &places);
+        let used = operator.inputs.iter().copied();
+        let used = used.chain(operator.outputs.iter().chain(&operator.intermediates).map(|tensor| Some(*tensor)));
+        let used: Vec<Option<usize>> = used.collect();
+        let mut tensors = Tensors::with_room(used.len());
+        for tensor in &used {
+            match tensor.and_then(|tensor| declaration.tensors.get(tensor)) {
+                Some(source) => tensors.push(&source.name, &stated(source), Some(source)),
+                None => _ = tensors.add(1),
+            }
+        }
+        let places: Vec<Option<usize>> = used.iter().enumerate().map(|(place, tensor)| tensor.map(|_| place)).collect();
+        let node = HostNode::of_file(
+            operator,
+            declaration.options,
+            &places[..inputs],
+            inputs..inputs + outputs,
+            inputs + outputs..used.len(),
+        );
         let session = Session::of_operator(tensors, node);
         // SAFETY: the session was just made, and nobody else has it.
         unsafe {
@@ -123,7 +144,7 @@ impl COperator {
             name: operator.code.name(),
             functions: functions.clone(),
             inputs,
-            outputs: declaration.outputs.clone(),
+            outputs: operator.outputs.iter().map(|output| stated(&declaration.tensors[*output])).collect(),
             state: Mutex::new(State { session, prepared: None, variables: Vec::new() }),
         }
     }
@@ -145,8 +166,7 @@ impl COperator {
                 }
             }
             for (place, output) in self.outputs.iter().enumerate() {
-                let shape = output.shape.clone().unwrap_or_else(|| Shape::from([]));
-                (*state.session).tensors.set(self.inputs + place, &Fact::new(output.data_type, shape), arena);
+                (*state.session).tensors.set(self.inputs + place, output, arena);
             }
             let node = &raw mut (*(*state.session).node(0)).node;
             self.functions.prepare(&raw mut (*state.session).context, node)
@@ -238,6 +258,11 @@ impl COperator {
     }
 }
 
+/// Returns what the file states of a tensor that an operator computes or reads.
+fn stated(tensor: &Tensor) -> Fact {
+    Fact { quantization: tensor.quantization.clone(), ..Fact::new(tensor.data_type, tensor.shape.clone()) }
+}
+
 /// Returns the shape of a tensor.
 fn shape_of(tensors: &Tensors, index: usize) -> Result<Shape, OpError> {
     let extents = tensors.extents(index).iter().map(|extent| usize::try_from(*extent));
@@ -292,8 +317,8 @@ impl Op for COperator {
     }
 
     fn has_side_effects(&self) -> bool {
-        // What an operator without inputs makes can differ from run to run.
-        self.inputs == 0
+        // Nobody knows which state the operator keeps, or what else it does.
+        true
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

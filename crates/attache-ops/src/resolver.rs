@@ -24,7 +24,15 @@ pub struct OpResolver(Vec<Registration>);
 struct Registration {
     code: RegisteredCode,
     versions: RangeInclusive<i32>,
-    parse: Arc<Parse>,
+    maker: Maker,
+}
+
+/// Where a registration has its function from.
+#[derive(Clone)]
+enum Maker {
+    Parse(Arc<Parse>),
+    /// Each compiled model gets a function of its own.
+    PerModel(Arc<dyn Fn() -> Arc<Parse> + Send + Sync>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +60,7 @@ impl OpResolver {
         versions: RangeInclusive<i32>,
         parse: impl Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + Sync + 'static,
     ) -> &mut Self {
-        self.add(RegisteredCode::Custom(name.into()), versions, Arc::new(parse))
+        self.add(RegisteredCode::Custom(name.into()), versions, Maker::Parse(Arc::new(parse)))
     }
 
     /// Registers an operator in place of the library's own one for a builtin operator in these versions.
@@ -62,7 +70,35 @@ impl OpResolver {
         versions: RangeInclusive<i32>,
         parse: impl Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + Sync + 'static,
     ) -> &mut Self {
-        self.add(RegisteredCode::Builtin(operator), versions, Arc::new(parse))
+        self.add(RegisteredCode::Builtin(operator), versions, Maker::Parse(Arc::new(parse)))
+    }
+
+    /// Registers a custom operator if there is a `name`, else one in place of a builtin operator, whose instances keep
+    /// something for as long as a compiled model exists. `make` is called once for each compiled model, and what it
+    /// returns makes the operators of this model. That is called again with the same [`Declaration::operator`] when
+    /// inputs get other shapes.
+    pub fn add_per_model<P>(
+        &mut self,
+        operator: BuiltinOperator,
+        name: Option<&str>,
+        versions: RangeInclusive<i32>,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> &mut Self
+    where
+        P: Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + Sync + 'static,
+    {
+        let code = name.map_or(RegisteredCode::Builtin(operator), |name| RegisteredCode::Custom(name.to_owned()));
+        self.add(code, versions, Maker::PerModel(Arc::new(move || Arc::new(make()))))
+    }
+
+    /// Returns the resolver of a compiled model, which keeps what the operators of this model share.
+    #[must_use]
+    pub fn for_model(&self) -> Self {
+        let of = |registration: &Registration| Registration {
+            maker: Maker::Parse(registration.maker.parse()),
+            ..registration.clone()
+        };
+        Self(self.0.iter().map(of).collect())
     }
 
     /// Whether nothing is registered.
@@ -71,8 +107,8 @@ impl OpResolver {
         self.0.is_empty()
     }
 
-    fn add(&mut self, code: RegisteredCode, versions: RangeInclusive<i32>, parse: Arc<Parse>) -> &mut Self {
-        self.0.push(Registration { code, versions, parse });
+    fn add(&mut self, code: RegisteredCode, versions: RangeInclusive<i32>, maker: Maker) -> &mut Self {
+        self.0.push(Registration { code, versions, maker });
         self
     }
 
@@ -88,8 +124,17 @@ impl OpResolver {
             |registration: &&Registration| registration.code.is(code) && registration.versions.contains(&code.version);
         let registration = self.0.iter().rev().find(fits)?;
         let name = code.name();
-        let parsed = guarded(&name, "parse", || (registration.parse)(declaration));
+        let parsed = guarded(&name, "parse", || registration.maker.parse()(declaration));
         Some(parsed.and_then(|op| Ok(Arc::new(Registered { op: op?, name }) as Arc<dyn Op>)))
+    }
+}
+
+impl Maker {
+    fn parse(&self) -> Arc<Parse> {
+        match self {
+            Self::Parse(parse) => parse.clone(),
+            Self::PerModel(make) => make(),
+        }
     }
 }
 

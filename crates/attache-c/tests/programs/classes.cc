@@ -2,6 +2,7 @@
 //
 // Arguments: a model that adds two inputs of [1,2,2,3] floats, and one with the signatures "square" and "negate".
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@ static void Errors() {
   CHECK(tflite::FlatBufferModel::BuildFromFile("/no/such/file", &counter) == nullptr);
   CHECK(tflite::FlatBufferModel::BuildFromBuffer("not a model", 11, &counter) == nullptr);
   CHECK(counter.count == 2);
+  CHECK(tflite::FlatBufferModel::BuildFromFile("/no/such/file", nullptr) == nullptr);
 }
 
 static void Runs(const char* path) {
@@ -31,8 +33,16 @@ static void Runs(const char* path) {
     CHECK(tflite::InterpreterBuilder(*model, resolver)(&interpreter, 2) == kTfLiteOk);
   }
   CHECK(interpreter->inputs().size() == 2 && interpreter->outputs().size() == 1);
+  CHECK(interpreter->tensors_size() == 3 && interpreter->variables().empty());
+  CHECK(interpreter->SetNumThreads(-5) == kTfLiteError && interpreter->SetNumThreads(1) == kTfLiteOk);
+  const TfLiteTensor* early = interpreter->input_tensor(0);
   CHECK(interpreter->AllocateTensors() == kTfLiteOk);
+  CHECK(early->data.f != nullptr);
+  CHECK(interpreter->EnsureTensorDataIsReadable(interpreter->outputs()[0]) == kTfLiteOk);
+  CHECK(interpreter->ResizeInputTensorStrict(interpreter->inputs()[0], {1, 2, 2, 3}) == kTfLiteOk);
+  CHECK(interpreter->ResizeInputTensorStrict(interpreter->inputs()[0], {2, 2, 2, 3}) == kTfLiteError);
   CHECK(interpreter->typed_input_tensor<int8_t>(0) == nullptr);
+  CHECK(interpreter->typed_input_tensor<std::string>(0) == nullptr);
   CHECK(interpreter->typed_input_tensor<float>(2) == nullptr);
   for (int i = 0; i < 12; ++i) {
     interpreter->typed_input_tensor<float>(0)[i] = 1.0f;
@@ -62,6 +72,9 @@ static void Signatures(const char* path) {
   CHECK(interpreter->signature_keys().size() == 2);
   tflite::SignatureRunner* runner = interpreter->GetSignatureRunner("negate");
   CHECK(runner == interpreter->GetSignatureRunner("negate"));
+  CHECK(interpreter->GetSignatureRunner(nullptr) == interpreter->GetSignatureRunner("square"));
+  CHECK(interpreter->input_tensor_by_signature("in", "negate") == runner->input_tensor("in"));
+  CHECK(interpreter->output_tensor_by_signature("out", "none") == nullptr);
   CHECK(runner->AllocateTensors() == kTfLiteOk);
   runner->input_tensor(runner->input_names()[0])->data.f[0] = 2.0f;
   CHECK(runner->Invoke() == kTfLiteOk);

@@ -39,6 +39,12 @@ static TfLiteStatus twice(TfLiteContext* context, TfLiteNode* node) {
   return kTfLiteOk;
 }
 
+static TfLiteStatus refuse(TfLiteContext* context, TfLiteNode* node) {
+  (void)node;
+  context->ReportError(context, "no %s", "kernel");
+  return kTfLiteError;
+}
+
 static TfLiteRegistration doubling(void) {
   TfLiteRegistration registration;
   memset(&registration, 0, sizeof(registration));
@@ -103,7 +109,10 @@ static TfLiteStatus opaque_twice(TfLiteOpaqueContext* context, TfLiteOpaqueNode*
 static void operators(const char* path) {
   /* Without the operator there is nothing to run. */
   TfLiteModel* model = TfLiteModelCreateFromFile(path);
-  CHECK(TfLiteInterpreterCreate(model, NULL) == NULL);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, NULL);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteUnresolvedOps);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteError);
+  TfLiteInterpreterDelete(interpreter);
   TfLiteModelDelete(model);
 
   const TfLiteRegistration registration = doubling();
@@ -111,6 +120,18 @@ static void operators(const char* path) {
   TfLiteInterpreterOptionsAddCustomOp(options, "Double", &registration, 1, 1);
   runs(path, options);
   CHECK(made > 0 && made == freed && prepared > 0 && invoked == 1);
+
+  /* An operator that is there and refuses is another error than one that is not there. */
+  TfLiteRegistration refusing = registration;
+  refusing.prepare = refuse;
+  options = TfLiteInterpreterOptionsCreate();
+  TfLiteInterpreterOptionsAddCustomOp(options, "Double", &refusing, 1, 1);
+  model = TfLiteModelCreateFromFile(path);
+  interpreter = TfLiteInterpreterCreate(model, options);
+  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteError);
+  TfLiteInterpreterDelete(interpreter);
+  TfLiteModelDelete(model);
+  TfLiteInterpreterOptionsDelete(options);
 
   options = TfLiteInterpreterOptionsCreate();
   TfLiteInterpreterOptionsSetOpResolver(options, find_builtin, find_custom, (void*)&registration);
@@ -147,14 +168,29 @@ static TfLiteStatus add(TfLiteContext* context, TfLiteNode* node) {
   return kTfLiteOk;
 }
 
-static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
+typedef TfLiteStatus (*Step)(TfLiteContext* context, TfLiteNode* node);
+
+static TfLiteStatus take(TfLiteContext* context, TfLiteDelegate* delegate, Step prepare, Step invoke) {
   TfLiteIntArray* plan;
   if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
   TfLiteRegistration kernel;
   memset(&kernel, 0, sizeof(kernel));
   kernel.custom_name = "Adder";
-  kernel.invoke = add;
+  kernel.prepare = prepare;
+  kernel.invoke = invoke;
   return context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, plan, delegate);
+}
+
+static TfLiteStatus take_all(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, NULL, add);
+}
+
+static TfLiteStatus take_all_unprepared(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, refuse, add);
+}
+
+static TfLiteStatus take_all_and_break(TfLiteContext* context, TfLiteDelegate* delegate) {
+  return take(context, delegate, NULL, refuse);
 }
 
 static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
@@ -165,22 +201,33 @@ static TfLiteStatus fail(TfLiteContext* context, TfLiteDelegate* delegate) {
 
 static void delegates(const char* path) {
   TfLiteModel* model = TfLiteModelCreateFromFile(path);
-  TfLiteDelegate adder = TfLiteDelegateCreate(), failing = TfLiteDelegateCreate();
+  TfLiteDelegate adder = TfLiteDelegateCreate(), failing = TfLiteDelegateCreate(), unprepared = TfLiteDelegateCreate();
   adder.Prepare = take_all;
   failing.Prepare = fail;
+  unprepared.Prepare = take_all_unprepared;
   TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
   TfLiteInterpreterOptionsAddDelegate(options, &adder);
   TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
   TfLiteInterpreterOptionsDelete(options);
-  CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  /* A delegate has tensors allocated. */
+  CHECK(interpreter != NULL && TfLiteInterpreterGetInputTensor(interpreter, 0)->data.f != NULL);
   CHECK(attache_interpreter_delegated_count(interpreter) == 1);
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   CHECK(((const float*)TfLiteTensorData(TfLiteInterpreterGetOutputTensor(interpreter, 0)))[0] == 100.0f);
   TfLiteInterpreterDelete(interpreter);
 
-  /* A delegate that fails leaves the CPU. */
+  /* The failure of a delegate is an error. With ModifyGraphWithDelegate, the interpreter stays as it was. */
+  TfLiteDelegate* faulty[] = {&failing, &unprepared};
+  for (int i = 0; i < 2; ++i) {
+    options = TfLiteInterpreterOptionsCreate();
+    TfLiteInterpreterOptionsAddDelegate(options, faulty[i]);
+    CHECK(TfLiteInterpreterCreate(model, options) == NULL);
+    TfLiteInterpreterOptionsDelete(options);
+  }
   interpreter = TfLiteInterpreterCreate(model, NULL);
-  TfLiteInterpreterModifyGraphWithDelegate(interpreter, &failing);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(TfLiteInterpreterModifyGraphWithDelegate(interpreter, faulty[i]) == kTfLiteDelegateError);
+  }
   CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   CHECK(attache_interpreter_delegated_count(interpreter) == 0);
@@ -189,9 +236,33 @@ static void delegates(const char* path) {
   TfLiteModelDelete(model);
 }
 
+/* A run that fails is an error. If the CPU takes over, the run says so once, and its outputs are valid. */
+static void fallbacks(const char* path) {
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  TfLiteDelegate breaking = TfLiteDelegateCreate();
+  breaking.Prepare = take_all_and_break;
+  for (int falls_back = 0; falls_back < 2; ++falls_back) {
+    TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCreate();
+    TfLiteInterpreterOptionsAddDelegate(options, &breaking);
+    TfLiteInterpreterOptionsSetEnableDelegateFallback(options, falls_back);
+    TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+    TfLiteInterpreterOptionsDelete(options);
+    CHECK(interpreter != NULL && TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+    for (int i = 0; i < 2; ++i) TfLiteInterpreterGetInputTensor(interpreter, i)->data.f[0] = 1.0f;
+    CHECK(TfLiteInterpreterInvoke(interpreter) == (falls_back ? kTfLiteDelegateError : kTfLiteError));
+    float sum[12];
+    const TfLiteTensor* out = TfLiteInterpreterGetOutputTensor(interpreter, 0);
+    CHECK(TfLiteTensorCopyToBuffer(out, sum, sizeof(sum)) == kTfLiteOk && sum[0] == (falls_back ? 2.0f : 0.0f));
+    CHECK(TfLiteInterpreterInvoke(interpreter) == (falls_back ? kTfLiteOk : kTfLiteError));
+    TfLiteInterpreterDelete(interpreter);
+  }
+  TfLiteModelDelete(model);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   operators(argv[1]);
   delegates(argv[2]);
+  fallbacks(argv[2]);
   return 0;
 }

@@ -2,11 +2,13 @@
 
    Arguments: a model that adds two inputs of [1,2,2,3] floats; one with a variable; one with two signatures. */
 
+#include <limits.h>
 #include <stdarg.h>
 
 #include "attache/attache.h"
 #include "check.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/c/c_api_opaque.h"
 #include "tensorflow/lite/delegates/nnapi/nnapi_delegate_c_api.h"
 #include "tensorflow/lite/delegates/xnnpack/xnnpack_delegate.h"
 
@@ -147,8 +149,12 @@ static void runs(const TfLiteModel* model) {
   CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
   CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
 
-  /* Copies, without addresses. */
-  CHECK(TfLiteTensorCopyToBuffer(sum, read, sizeof(read)) == kTfLiteError && errors() == 1);
+  /* Tensors have memory once they are allocated, also for those who read the struct. */
+  CHECK(a->data.f != NULL && sum->data.f != NULL && a->dims_signature->size == 0);
+  CHECK(TfLiteOpaqueTensorData((TfLiteOpaqueTensor*)a) == a->data.data);
+  CHECK(TfLiteOpaqueTensorCopyFromBuffer((TfLiteOpaqueTensor*)a, values, sizeof(values)) == kTfLiteOk);
+  CHECK(TfLiteOpaqueTensorCopyToBuffer((const TfLiteOpaqueTensor*)a, read, sizeof(read)) == kTfLiteOk && read[5] == 5.0f);
+  CHECK(TfLiteTensorCopyToBuffer(sum, read, sizeof(read)) == kTfLiteOk && read[5] == 0.0f);
   CHECK(TfLiteTensorCopyFromBuffer(a, values, sizeof(values)) == kTfLiteOk);
   CHECK(TfLiteTensorCopyFromBuffer(b, values, sizeof(values)) == kTfLiteOk);
   CHECK(TfLiteTensorCopyFromBuffer(a, values, 47) == kTfLiteError && errors() == 1);
@@ -175,7 +181,9 @@ static void runs(const TfLiteModel* model) {
   CHECK(TfLiteInterpreterEnsureTensorDataIsReadable(interpreter, 1000) == kTfLiteError && errors() == 1);
 
   /* A resize takes effect when tensors are allocated. */
-  const int larger[4] = {1, 4, 2, 3}, wrong[4] = {1, -4, 2, 3};
+  const int larger[4] = {1, 4, 2, 3}, wrong[4] = {1, -4, 2, 3}, huge[4] = {INT_MAX, INT_MAX, INT_MAX, 8};
+  CHECK(TfLiteInterpreterResizeInputTensor(interpreter, 0, huge, 4) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteTensorByteSize(a) == 48 && TfLiteTensorData(a) == in);
   CHECK(TfLiteInterpreterResizeInputTensor(interpreter, 0, wrong, 4) == kTfLiteError && errors() == 1);
   CHECK(TfLiteInterpreterResizeInputTensor(interpreter, 9, larger, 4) == kTfLiteError && errors() == 1);
   CHECK(TfLiteInterpreterResizeInputTensor(interpreter, -1, larger, 4) == kTfLiteError && errors() == 1);
@@ -207,7 +215,13 @@ static void runs(const TfLiteModel* model) {
   TfLiteDelegate* delegate = NULL;
   CHECK(TfLiteInterpreterGetBufferHandle(interpreter, 0, &handle, &delegate) == kTfLiteOk && handle == -1);
   CHECK(TfLiteInterpreterGetBufferHandle(interpreter, 0, NULL, &delegate) == kTfLiteError && errors() == 1);
-  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 1, delegate) == kTfLiteError && errors() == 1);
+  TfLiteDelegate mine = TfLiteDelegateCreate(), others = TfLiteDelegateCreate();
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 12, &mine) == kTfLiteOk);
+  CHECK(TfLiteInterpreterGetBufferHandle(
+      interpreter, TfLiteInterpreterGetInputTensorIndex(interpreter, 0), &handle, &delegate) == kTfLiteOk);
+  CHECK(handle == 12 && delegate == &mine);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 1, &others) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, NULL, 1, &mine) == kTfLiteError && errors() == 1);
   TfLiteSetAllowBufferHandleOutput(interpreter, true);
 
   CHECK(TfLiteInterpreterCancel(interpreter) == kTfLiteError && errors() == 1);
@@ -219,7 +233,9 @@ static void runs(const TfLiteModel* model) {
 static void custom_allocations(const TfLiteModel* model) {
   TfLiteInterpreterOptions* options = quiet_options();
   TfLiteInterpreterOptionsEnableCancellation(options, true);
-  TfLiteInterpreter* interpreter = TfLiteInterpreterCreateWithSelectedOps(model, options);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
+  /* The options have no operators. */
+  CHECK(TfLiteInterpreterCreateWithSelectedOps(model, options) == NULL && errors() == 1);
   TfLiteInterpreterOptionsDelete(options);
   const int* inputs = TfLiteInterpreterInputTensorIndices(interpreter);
   const int* outputs = TfLiteInterpreterOutputTensorIndices(interpreter);
@@ -228,12 +244,18 @@ static void custom_allocations(const TfLiteModel* model) {
   TfLiteCustomAllocation none = {NULL, 64};
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &in, 0) == kTfLiteOk);
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, outputs[0], &out, 0) == kTfLiteOk);
-  CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &small, 0) == kTfLiteError);
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &odd, 0) == kTfLiteError);
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &none, 0) == kTfLiteError);
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], NULL, 0) == kTfLiteError);
   CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, -1, &in, 0) == kTfLiteError);
-  CHECK(errors() == 5);
+  CHECK(errors() == 4);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  /* The size is checked whenever tensors are allocated. */
+  CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &small, 0) == kTfLiteOk);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteError && errors() == 1);
+  CHECK(TfLiteInterpreterSetCustomAllocationForTensor(interpreter, inputs[0], &in, 0) == kTfLiteOk);
   CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
   float* other = TfLiteTensorData(TfLiteInterpreterGetInputTensor(interpreter, 1));
   for (int i = 0; i < 12; ++i) memory[i] = other[i] = (float)i;
@@ -347,7 +369,8 @@ static void signatures(const char* path) {
     CHECK(TfLiteSignatureRunnerGetInputTensor(runner, "none") == NULL);
     CHECK(TfLiteSignatureRunnerGetOutputTensor(runner, NULL) == NULL);
     CHECK(TfLiteSignatureRunnerInvoke(runner) == kTfLiteError && errors() == 1);
-    const int three[1] = {3}, five[1] = {5};
+    const int three[1] = {3}, five[1] = {5}, other[2] = {1, 4};
+    CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, x, other, 2) == kTfLiteError && errors() == 1);
     CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, "none", three, 1) == kTfLiteError && errors() == 1);
     CHECK(TfLiteSignatureRunnerResizeInputTensor(runner, x, i ? three : five, 1) == kTfLiteOk);
     CHECK(TfLiteSignatureRunnerAllocateTensors(runner) == kTfLiteOk);
@@ -362,7 +385,12 @@ static void signatures(const char* path) {
     TfLiteSignatureRunnerDelete(runner);
   }
   TfLiteSignatureRunnerDelete(NULL);
+  TfLiteSignatureRunner* orphan =
+      TfLiteInterpreterGetSignatureRunner(interpreter, TfLiteInterpreterGetSignatureKey(interpreter, 0));
   TfLiteInterpreterDelete(interpreter);
+  CHECK(TfLiteSignatureRunnerGetInputTensor(orphan, "in") == NULL);
+  CHECK(TfLiteSignatureRunnerInvoke(orphan) == kTfLiteError);
+  TfLiteSignatureRunnerDelete(orphan);
   TfLiteModelDelete(model);
 }
 

@@ -215,9 +215,9 @@ pub unsafe extern "C" fn TfLiteOpaqueContextMarkSubgraphAsDelegationSkippable(
 pub unsafe extern "C" fn TfLiteOpaqueContextGetNodeInitDataMmapInfo(
     context: *const TfLiteContext,
     node: *const TfLiteNode,
-    file: *mut c_int,
-    offset: *mut i64,
-    size: *mut i64,
+    _file: *mut c_int,
+    _offset: *mut i64,
+    _size: *mut i64,
 ) -> TfLiteStatus {
     // SAFETY: C code passes null, or what the runtime gave it.
     guard(TfLiteStatus::ERROR, || unsafe {
@@ -225,10 +225,7 @@ pub unsafe extern "C" fn TfLiteOpaqueContextGetNodeInitDataMmapInfo(
             if !session.has_node(node) {
                 return Err("GetNodeInitDataMmapInfo: the node is not of this context".into());
             }
-            // The data is in memory, but which file that memory is of is not told.
-            give(file, -1)?;
-            give(offset, -1)?;
-            give(size, -1)
+            Err("GetNodeInitDataMmapInfo: the data is in memory, and not told of which file".into())
         })
     })
 }
@@ -243,6 +240,7 @@ pub unsafe extern "C" fn TfLiteOpaqueContextAddTensor(
     guard(TfLiteStatus::ERROR, || unsafe {
         with_session(context, |session| {
             let builder = builder.as_ref().ok_or("AddTensor: the builder is null")?;
+            builder.check()?;
             let added = session.add_tensors(1);
             if let Some(tensor) = session.tensor(added as c_int).as_mut() {
                 builder.fill(tensor);

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use attache_abi::{TfLiteAsyncKernel, TfLiteBuiltinOperator, TfLiteContext, TfLiteNode, TfLiteOperator};
+use attache_abi::{TfLiteAsyncKernel, TfLiteBuiltinOperator, TfLiteContext, TfLiteNode, TfLiteOperator, TfLiteStatus};
 
 use crate::guard::guard;
 use crate::operator::{Free, FreeWithData, Init, InitWithData, Operator, Step, StepWithData};
@@ -22,6 +22,19 @@ type AsyncKernelWithData =
 unsafe fn own<'a>(operator: *mut TfLiteOperator) -> Option<&'a mut Operator> {
     // SAFETY: the caller states it.
     unsafe { operator.cast::<Operator>().as_mut() }
+}
+
+/// Changes an operator. An error for null.
+///
+/// # Safety
+///
+/// As [`own`].
+unsafe fn set(operator: *mut TfLiteOperator, change: impl FnOnce(&mut Operator)) -> TfLiteStatus {
+    // SAFETY: the caller states it.
+    unsafe { own(operator) }.map_or(TfLiteStatus::ERROR, |operator| {
+        change(operator);
+        TfLiteStatus::OK
+    })
 }
 
 /// Makes an operator.
@@ -65,11 +78,7 @@ pub unsafe extern "C" fn TfLiteOperatorCreateWithData(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOperatorDelete(operator: *mut TfLiteOperator) {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if !operator.is_null() {
-            drop(Box::from_raw(operator.cast::<Operator>()));
-        }
-    })
+    guard((), || unsafe { Operator::delete(operator) })
 }
 
 #[unsafe(no_mangle)]
@@ -114,13 +123,9 @@ pub unsafe extern "C" fn TfLiteOperatorSetInit(operator: *mut TfLiteOperator, in
 pub unsafe extern "C" fn TfLiteOperatorSetInitWithData(
     operator: *mut TfLiteOperator,
     init_with_data: Option<InitWithData>,
-) {
+) -> TfLiteStatus {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if let Some(operator) = own(operator) {
-            operator.init_with_data = init_with_data;
-        }
-    })
+    guard(TfLiteStatus::ERROR, || unsafe { set(operator, |operator| operator.init_with_data = init_with_data) })
 }
 
 #[unsafe(no_mangle)]
@@ -137,13 +142,9 @@ pub unsafe extern "C" fn TfLiteOperatorSetFree(operator: *mut TfLiteOperator, fr
 pub unsafe extern "C" fn TfLiteOperatorSetFreeWithData(
     operator: *mut TfLiteOperator,
     free_with_data: Option<FreeWithData>,
-) {
+) -> TfLiteStatus {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if let Some(operator) = own(operator) {
-            operator.free_with_data = free_with_data;
-        }
-    })
+    guard(TfLiteStatus::ERROR, || unsafe { set(operator, |operator| operator.free_with_data = free_with_data) })
 }
 
 #[unsafe(no_mangle)]
@@ -160,13 +161,9 @@ pub unsafe extern "C" fn TfLiteOperatorSetPrepare(operator: *mut TfLiteOperator,
 pub unsafe extern "C" fn TfLiteOperatorSetPrepareWithData(
     operator: *mut TfLiteOperator,
     prepare_with_data: Option<StepWithData>,
-) {
+) -> TfLiteStatus {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if let Some(operator) = own(operator) {
-            operator.prepare_with_data = prepare_with_data;
-        }
-    })
+    guard(TfLiteStatus::ERROR, || unsafe { set(operator, |operator| operator.prepare_with_data = prepare_with_data) })
 }
 
 #[unsafe(no_mangle)]
@@ -183,13 +180,9 @@ pub unsafe extern "C" fn TfLiteOperatorSetInvoke(operator: *mut TfLiteOperator, 
 pub unsafe extern "C" fn TfLiteOperatorSetInvokeWithData(
     operator: *mut TfLiteOperator,
     invoke_with_data: Option<StepWithData>,
-) {
+) -> TfLiteStatus {
     // SAFETY: C code passes null, or what the functions of this file made.
-    guard((), || unsafe {
-        if let Some(operator) = own(operator) {
-            operator.invoke_with_data = invoke_with_data;
-        }
-    })
+    guard(TfLiteStatus::ERROR, || unsafe { set(operator, |operator| operator.invoke_with_data = invoke_with_data) })
 }
 
 #[unsafe(no_mangle)]
@@ -198,8 +191,12 @@ pub unsafe extern "C" fn TfLiteOperatorSetAsyncKernel(_: *mut TfLiteOperator, _:
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TfLiteOperatorSetAsyncKernelWithData(_: *mut TfLiteOperator, _: Option<AsyncKernelWithData>) {
+pub unsafe extern "C" fn TfLiteOperatorSetAsyncKernelWithData(
+    _: *mut TfLiteOperator,
+    _: Option<AsyncKernelWithData>,
+) -> TfLiteStatus {
     // Attaché never calls an asynchronous kernel.
+    TfLiteStatus::OK
 }
 
 #[unsafe(no_mangle)]

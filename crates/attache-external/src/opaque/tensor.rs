@@ -48,11 +48,6 @@ unsafe fn extent(list: *const TfLiteIntArray, place: c_int) -> c_int {
     usize::try_from(place).ok().and_then(|place| list.get(place).copied()).unwrap_or(-1)
 }
 
-/// Returns the list of a tensor's extents with -1 for those that the caller decides, or else its shape.
-fn signature(tensor: &TfLiteTensor) -> *const TfLiteIntArray {
-    if tensor.dims_signature.is_null() { tensor.dims } else { tensor.dims_signature }
-}
-
 const NO_QUANTIZATION: TfLiteQuantization =
     TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
 
@@ -82,8 +77,11 @@ pub unsafe extern "C" fn TfLiteOpaqueTensorGetNumDimsSignature(
     // SAFETY: C code passes null, or what the runtime gave it.
     guard(TfLiteStatus::ERROR, || unsafe {
         match tensor.as_ref() {
-            Some(tensor) if !count.is_null() && !signature(tensor).is_null() => {
-                count.write(TfLiteIntArray::elements(signature(tensor)).len() as i32);
+            Some(tensor) if !count.is_null() => {
+                // As in TensorFlow Lite, constants have no signature, and others none of any extents if the file has none.
+                let signature = tensor.dims_signature;
+                let extents = TfLiteIntArray::elements(signature).len() as i32;
+                count.write(if signature.is_null() { -1 } else { extents });
                 TfLiteStatus::OK
             }
             _ => TfLiteStatus::ERROR,
@@ -101,11 +99,12 @@ pub unsafe extern "C" fn TfLiteOpaqueTensorGetDimSignature(
     guard(TfLiteStatus::ERROR, || unsafe {
         match tensor.as_ref() {
             Some(tensor) if !length.is_null() => {
-                let list = TfLiteIntArray::elements(signature(tensor));
-                let Some(found) = usize::try_from(place).ok().and_then(|place| list.get(place)) else {
+                let list = TfLiteIntArray::elements(tensor.dims_signature);
+                let found = usize::try_from(place).ok().and_then(|place| list.get(place).copied());
+                if found.is_none() && !list.is_empty() {
                     return TfLiteStatus::ERROR;
-                };
-                length.write(*found);
+                }
+                length.write(found.unwrap_or(-1));
                 TfLiteStatus::OK
             }
             _ => TfLiteStatus::ERROR,

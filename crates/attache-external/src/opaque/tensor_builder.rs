@@ -13,6 +13,21 @@ use crate::memory::Integers;
 pub struct TfLiteOpaqueTensorBuilder(TfLiteTensor);
 
 impl TfLiteOpaqueTensorBuilder {
+    /// Fails for what no tensor can be: only dynamic ones and those that the runtime allocates can be added, and only
+    /// dynamic ones have data, always.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let has_data = !self.0.data.is_null();
+        match self.0.allocation_type {
+            TfLiteAllocationType::DYNAMIC if !has_data => Err("AddTensor: a dynamic tensor needs data".into()),
+            TfLiteAllocationType::DYNAMIC => Ok(()),
+            TfLiteAllocationType::ARENA_RW | TfLiteAllocationType::ARENA_RW_PERSISTENT if has_data => {
+                Err("AddTensor: a tensor that the runtime allocates cannot have data".into())
+            }
+            TfLiteAllocationType::ARENA_RW | TfLiteAllocationType::ARENA_RW_PERSISTENT => Ok(()),
+            other => Err(format!("AddTensor: tensors of allocation type {} cannot be added", other.0)),
+        }
+    }
+
     /// Makes a tensor that was just added what this describes. Its shape is that of a scalar.
     pub(crate) fn fill(&self, tensor: &mut TfLiteTensor) {
         let TfLiteTensor { kind, data, allocation_type, params, quantization, .. } = self.0;

@@ -13,6 +13,7 @@ use attache_abi::{
 use super::{Session, preview, replace, resize};
 use crate::guard::guard;
 use crate::memory::Integers;
+use crate::operator::Operator;
 
 /// Returns a context with all functions and no tensors. Functions that only the runtime for microcontrollers has are null.
 pub(super) fn context() -> TfLiteContext {
@@ -270,9 +271,9 @@ pub(crate) unsafe extern "C" fn release_subgraph_context(context: *mut TfLiteCon
 }
 
 impl Session {
-    /// Takes over an operator that a delegate gave away; does nothing for null and for one that it has already.
+    /// Takes over an operator that a delegate gave away; does nothing for one that it has already, and for what is none.
     fn own(&mut self, operator: *mut attache_abi::TfLiteOperator) {
-        if !operator.is_null() && !self.operators.contains(&operator) {
+        if Operator::at(operator).is_some() && !self.operators.contains(&operator) {
             self.operators.push(operator);
         }
     }

@@ -73,6 +73,8 @@ struct Claims {
     view: View,
     /// The node of the graph for each number of a node in the plan.
     nodes: HashMap<c_int, NodeId>,
+    /// The nodes that each earlier call replaced.
+    replaced: Vec<Vec<NodeId>>,
     consumers: Vec<Vec<NodeId>>,
     is_output: Vec<bool>,
     /// Whether the delegate prepares, which is when it may replace nodes.
@@ -99,7 +101,7 @@ impl Session {
         let mut is_output = vec![false; view.graph.tensors.len()];
         view.graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
         let consumers = view.graph.consumers();
-        let claims = Claims { view, nodes: ids, consumers, is_output, is_open: false };
+        let claims = Claims { view, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
         let session = Self { plans: vec![plan], inputs, outputs, variables, name, ..Self::new(tensors, nodes) };
         Self { claims: Some(claims), ..session }.into_raw()
     }
@@ -139,22 +141,35 @@ impl Session {
         session
     }
 
-    /// Frees the data of the nodes, then the session.
+    /// Frees the data of the nodes.
     ///
     /// # Safety
     ///
-    /// The session was made by this type and is not used afterwards. The code of its nodes is still there.
-    pub(crate) unsafe fn free(session: *mut Self) {
-        // SAFETY: the caller gives the session away; C code is called while nobody refers to it.
+    /// The session was made by this type and nothing refers to it. The code of its nodes is still there.
+    pub(crate) unsafe fn free_nodes(session: *mut Self) {
+        // SAFETY: the caller states it; C code is called while nobody refers to the session.
         unsafe {
             let context = &raw mut (*session).context;
             for index in 0..(*session).nodes.len() {
                 let node = &raw mut *(&mut (*session).nodes)[index];
                 let Some(functions) = (*node).kernel.as_ref().map(|kernel| kernel.functions.clone()) else { continue };
-                functions.free(context, (*node).node.user_data);
+                let data = std::mem::replace(&mut (*node).node.user_data, std::ptr::null_mut());
+                functions.free(context, data);
             }
+        }
+    }
+
+    /// Frees the data of the nodes, then the session.
+    ///
+    /// # Safety
+    ///
+    /// As [`Session::free_nodes`]; the session is not used afterwards.
+    pub(crate) unsafe fn free(session: *mut Self) {
+        // SAFETY: the caller gives the session away.
+        unsafe {
+            Self::free_nodes(session);
             for operator in std::mem::take(&mut (*session).operators) {
-                drop(Box::from_raw(operator.cast::<Operator>()));
+                Operator::delete(operator);
             }
             drop(Box::from_raw(session));
         }
@@ -216,10 +231,13 @@ impl Session {
         }
     }
 
-    /// Keeps the text of an error.
+    /// Logs the text of an error, and keeps it for the error of the call.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        // Code that reports an error and then succeeds is heard as well.
+        tracing::warn!("{text}");
         if self.errors.len() < MOST_ERRORS {
-            self.errors.push(text.into());
+            self.errors.push(text);
         }
     }
 
@@ -270,7 +288,8 @@ fn file_nodes(view: &View) -> Nodes {
             operator,
             view.model.operator_view(view.subgraph, index),
             &inputs,
-            &operator.outputs,
+            operator.outputs.iter().copied(),
+            operator.intermediates.iter().copied(),
         ))
     });
     nodes.collect()

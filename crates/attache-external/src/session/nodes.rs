@@ -90,11 +90,11 @@ impl HostNode {
         operator: &FileOperator,
         view: OperatorView<'_>,
         inputs: &[Option<usize>],
-        outputs: &[usize],
+        outputs: impl IntoIterator<Item = usize>,
+        intermediates: impl IntoIterator<Item = usize>,
     ) -> Self {
         let builtin_data = builtin_data(&operator.code, view);
         let custom_options = operator.custom_options.clone();
-        let indices = |tensors: &[usize]| Integers::of_indices(tensors.iter().copied()).into_raw();
         let inputs: Vec<c_int> =
             inputs.iter().map(|tensor| tensor.map_or(OPTIONAL_TENSOR, |tensor| tensor as c_int)).collect();
         let (custom_initial_data, custom_initial_data_size) = match &custom_options {
@@ -103,9 +103,9 @@ impl HostNode {
         };
         let node = TfLiteNode {
             inputs: Integers::new(&inputs).into_raw(),
-            outputs: indices(outputs),
-            intermediates: indices(&operator.intermediates),
-            temporaries: indices(&[]),
+            outputs: Integers::of_indices(outputs).into_raw(),
+            intermediates: Integers::of_indices(intermediates).into_raw(),
+            temporaries: Integers::new(&[]).into_raw(),
             builtin_data: builtin_data.as_ref().map_or(std::ptr::null_mut(), BuiltinData::as_ptr),
             custom_initial_data,
             custom_initial_data_size,

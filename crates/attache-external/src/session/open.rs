@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use attache::DelegateError;
 use attache::graph::NodeId;
-use attache_abi::TfLiteStatus;
+use attache_abi::{NULL_BUFFER_HANDLE, TfLiteStatus};
 
 use super::{Nodes, Session, View};
 use crate::source::Source;
@@ -67,7 +67,7 @@ impl OpenSession {
         if covered != nodes.len() {
             return Err(DelegateError::new("its kernels are not those of the partitions that it was given"));
         }
-        Ok(ordered(&session.nodes, left))
+        ordered(&session.nodes, left)
     }
 
     /// Returns the session, for calls while the lock is held.
@@ -87,24 +87,34 @@ impl OpenSession {
     }
 }
 
-/// Orders kernels so that each comes after those whose outputs it reads.
-fn ordered(nodes: &Nodes, mut left: Vec<usize>) -> Vec<usize> {
+/// Orders kernels so that each comes after those whose outputs it reads. Fails if they wait for each other.
+fn ordered(nodes: &Nodes, mut left: Vec<usize>) -> Result<Vec<usize>, DelegateError> {
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let reads = |number: &usize| {
             let others = left.iter().filter(|other| *other != number);
             others.flat_map(|other| nodes[*other].outputs()).any(|tensor| nodes[*number].inputs().contains(tensor))
         };
-        let next = left.iter().position(|number| !reads(number)).unwrap_or(0);
+        let next = left.iter().position(|number| !reads(number));
+        let next = next.ok_or_else(|| DelegateError::new("its kernels read each other's outputs"))?;
         order.push(left.remove(next));
     }
-    order
+    Ok(order)
 }
 
 impl Drop for OpenSession {
     fn drop(&mut self) {
         let _lock = self.source.lock();
-        // SAFETY: the session is this value's own, and the delegate is still there.
-        unsafe { Session::free(self.session) };
+        // SAFETY: the session is this value's own, and the delegate is still there. No reference is kept during calls.
+        unsafe {
+            Session::free_nodes(self.session);
+            for index in 0..(*self.session).tensors.len() {
+                let tensor = (*self.session).tensor(index as i32);
+                if (*tensor).buffer_handle != NULL_BUFFER_HANDLE {
+                    self.source.free_handle(&raw mut (*self.session).context, tensor);
+                }
+            }
+            Session::free(self.session);
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Claims {
 
     /// Describes each partition that these nodes make. Inputs include constants.
     fn partitions(&self, ids: &[NodeId], delegate: *mut TfLiteDelegate) -> Vec<(Vec<NodeId>, Params)> {
-        let partitions = self.view.clustering.partitions(ids);
+        let partitions = self.view.clustering.partitions_after(&self.replaced, ids);
         partitions.into_iter().map(|nodes| (nodes.clone(), self.params(&nodes, delegate))).collect()
     }
 
@@ -80,6 +80,7 @@ pub(crate) unsafe fn replace(
         }
         let ids = claims.ids(numbers)?;
         let partitions = claims.partitions(&ids, delegate);
+        claims.replaced.push(ids);
         claims.nodes.retain(|number, _| !numbers.contains(number));
         let first = (*session).nodes.len();
         for (nodes, params) in partitions {

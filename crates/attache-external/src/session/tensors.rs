@@ -43,7 +43,10 @@ impl Tensors {
         let kept = Kept { name: text_of_c(name), constant, own: AlignedBuffer::default() };
         let mut raw = raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr());
         let signature = source.and_then(|tensor| tensor.shape_signature.as_deref());
-        raw.dims_signature = signature.map_or(std::ptr::null(), |signature| Integers::new(signature).into_raw());
+        // Constants have none, and other tensors an empty one where the file has none.
+        if kept.constant.is_none() {
+            raw.dims_signature = Integers::new(signature.unwrap_or_default()).into_raw();
+        }
         self.raw.push(raw);
         self.kept.push(kept);
     }
@@ -52,10 +55,11 @@ impl Tensors {
     /// constant.
     pub(crate) fn set(&mut self, index: usize, fact: &Fact, kind: TfLiteAllocationType) {
         let (Some(raw), Some(kept)) = (self.raw.get_mut(index), self.kept.get_mut(index)) else { return };
+        let dims_signature = std::mem::replace(&mut raw.dims_signature, std::ptr::null());
         // SAFETY: what the tensor points to belongs to it, and it gets others.
         unsafe { release(raw) };
         kept.constant = fact.constant.as_ref().and_then(attache::Constant::aligned_bytes);
-        *raw = raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr());
+        *raw = TfLiteTensor { dims_signature, ..raw_of(fact, kept.constant.as_ref(), kept.name.as_ptr()) };
         if kept.constant.is_none() {
             raw.allocation_type = kind;
         }

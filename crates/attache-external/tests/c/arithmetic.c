@@ -19,6 +19,10 @@ typedef struct {
 
 static int g_alive;
 
+// The buffers of the device, by their handles.
+static float g_buffers[16][64];
+static int g_handles;
+
 // For the tests: the number of delegates and kernels that were not freed.
 int arithmetic_alive(void) { return g_alive; }
 
@@ -82,6 +86,11 @@ static TfLiteStatus PrepareKernel(TfLiteContext* context, TfLiteNode* node) {
     dims->data[0] = 1;
     return context->ResizeTensor(context, output, dims);
   }
+  if (Has(kernel->delegate, "handle") && output->buffer_handle < 0) {
+    output->delegate = &kernel->delegate->base;
+    output->buffer_handle = g_handles++;
+    g_alive += 1;
+  }
   if (Has(kernel->delegate, "dynamic") || Has(kernel->delegate, "grow")) {
     output->allocation_type = kDynamic;
     output->data.raw = NULL;
@@ -135,10 +144,25 @@ static TfLiteStatus Invoke(TfLiteContext* context, TfLiteNode* node) {
     float* made = context->tensors[kernel->scratch].data.f + elements * (size_t)i;
     for (size_t j = 0; j < elements; ++j) made[j] = kernel->codes[i] == kAdd ? a[j] + b[j] : a[j] * b[j];
     if (IsOutput(node, kernel->tensors[i][2])) {
-      memcpy(context->tensors[kernel->tensors[i][2]].data.raw, made, elements * sizeof(float));
+      TfLiteTensor* output = &context->tensors[kernel->tensors[i][2]];
+      bool is_on_device = Has(kernel->delegate, "handle");
+      memcpy(is_on_device ? g_buffers[output->buffer_handle] : output->data.f, made, elements * sizeof(float));
+      output->data_is_stale = is_on_device;
     }
   }
   return kTfLiteOk;
+}
+
+static TfLiteStatus CopyFrom(TfLiteContext* context, TfLiteDelegate* base, int handle, TfLiteTensor* tensor) {
+  (void)context, (void)base;
+  memcpy(tensor->data.raw, g_buffers[handle], tensor->bytes);
+  return kTfLiteOk;
+}
+
+static void FreeHandle(TfLiteContext* context, TfLiteDelegate* base, int* handle) {
+  (void)context, (void)base;
+  *handle = -1;
+  g_alive -= 1;
 }
 
 static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* base) {
@@ -170,6 +194,24 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* base) {
   if (!is_wrong && total != taken->size) abort();
   TfLiteRegistration kernel = {.init = Init, .free = Free, .prepare = PrepareKernel, .invoke = Invoke,
                                .builtin_code = kDelegate, .custom_name = "Arithmetic", .version = 1};
+  if (Has(delegate, "two")) {
+    // Additions first, then multiplications.
+    TfLiteStatus status = kTfLiteOk;
+    for (int code = 0; code < 2 && status == kTfLiteOk; ++code) {
+      TfLiteIntArray* some = NewIntArray(taken->size);
+      some->size = 0;
+      for (int i = 0; i < taken->size; ++i) {
+        TfLiteNode* node;
+        TfLiteRegistration* registration;
+        context->GetNodeAndRegistration(context, taken->data[i], &node, &registration);
+        if ((registration->builtin_code == kMul) == code) some->data[some->size++] = taken->data[i];
+      }
+      status = context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, some, base);
+      free(some);
+    }
+    free(taken);
+    return status;
+  }
   TfLiteStatus status = context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, taken, base);
   free(taken);
   return status;
@@ -188,7 +230,7 @@ TfLiteDelegate* tflite_plugin_create_delegate(const char* const* keys, const cha
     }
     snprintf(delegate->fault, sizeof(delegate->fault), "%s", values[i]);
   }
-  delegate->base = (TfLiteDelegate){.Prepare = Prepare};
+  delegate->base = (TfLiteDelegate){.Prepare = Prepare, .CopyFromBufferHandle = CopyFrom, .FreeBufferHandle = FreeHandle};
   g_alive += 1;
   return &delegate->base;
 }

@@ -16,10 +16,18 @@ extern void TfLiteOpaqueContextReportError(void* context, const char*, ...);
 extern size_t TfLiteOpaqueContextGetNumTensors(const void* context);
 extern int TfLiteOperatorGetBuiltInCode(const TfLiteOperator*);
 extern TfLiteOperator* TfLiteOperatorCreate(int code, const char* name, int version, void* user_data);
-extern void TfLiteOperatorSetInitWithData(TfLiteOperator*, void* (*)(void*, void*, const char*, size_t));
-extern void TfLiteOperatorSetFreeWithData(TfLiteOperator*, void (*)(void*, void*, void*));
-extern void TfLiteOperatorSetPrepareWithData(TfLiteOperator*, TfLiteStatus (*)(void*, void*, void*));
-extern void TfLiteOperatorSetInvokeWithData(TfLiteOperator*, TfLiteStatus (*)(void*, void*, void*));
+extern TfLiteStatus TfLiteOperatorSetInitWithData(TfLiteOperator*, void* (*)(void*, void*, const char*, size_t));
+extern TfLiteStatus TfLiteOperatorSetFreeWithData(TfLiteOperator*, void (*)(void*, void*, void*));
+extern TfLiteStatus TfLiteOperatorSetPrepareWithData(TfLiteOperator*, TfLiteStatus (*)(void*, void*, void*));
+extern TfLiteStatus TfLiteOperatorSetInvokeWithData(TfLiteOperator*, TfLiteStatus (*)(void*, void*, void*));
+extern void* TfLiteOpaqueTensorBuilderCreate(void);
+extern void TfLiteOpaqueTensorBuilderDelete(void*);
+extern void* TfLiteOpaqueTensorBuilderSetType(void*, int);
+extern void* TfLiteOpaqueTensorBuilderSetAllocationType(void*, int);
+extern void* TfLiteOpaqueTensorBuilderSetData(void*, void*);
+extern TfLiteStatus TfLiteOpaqueContextAddTensor(void* context, void* builder, int* index);
+extern TfLiteStatus TfLiteOpaqueTensorGetNumDimsSignature(const void* tensor, int32_t*);
+extern TfLiteStatus TfLiteOpaqueTensorGetDimSignature(const void* tensor, int32_t place, int32_t*);
 extern int TfLiteOpaqueNodeNumberOfInputs(const void* node);
 extern const void* TfLiteOpaqueNodeGetInput(const void* context, const void* node, int);
 extern void* TfLiteOpaqueNodeGetOutput(void* context, const void* node, int);
@@ -114,6 +122,32 @@ static TfLiteStatus Invoke(void* user_data, void* context, void* node) {
   return kTfLiteOk;
 }
 
+// Aborts if the context adds a tensor that it should refuse, or refuses one that it should add.
+static void CheckAdded(void* context, int allocation_type, void* data, TfLiteStatus expected) {
+  void* builder = TfLiteOpaqueTensorBuilderCreate();
+  TfLiteOpaqueTensorBuilderSetType(builder, kFloat32);
+  TfLiteOpaqueTensorBuilderSetAllocationType(builder, allocation_type);
+  TfLiteOpaqueTensorBuilderSetData(builder, data);
+  if (TfLiteOpaqueContextAddTensor(context, builder, NULL) != expected) abort();
+  TfLiteOpaqueTensorBuilderDelete(builder);
+}
+
+static void CheckTensors(void* context, const void* constant) {
+  static float data;
+  enum { kMmapRo = 1 };
+  CheckAdded(context, kMmapRo, &data, kTfLiteError);
+  CheckAdded(context, kDynamic, NULL, kTfLiteError);
+  CheckAdded(context, kDynamic, malloc(sizeof(float)), kTfLiteOk);
+  CheckAdded(context, kArenaRw, &data, kTfLiteError);
+  CheckAdded(context, kArenaRw, NULL, kTfLiteOk);
+  // The file has no signatures. Constants have none in any file.
+  int32_t count = 7, extent = 7;
+  if (TfLiteOpaqueTensorGetNumDimsSignature(constant, &count) != kTfLiteOk || count != -1) abort();
+  const void* input = TfLiteOpaqueContextGetOpaqueTensor(context, 0);
+  if (TfLiteOpaqueTensorGetNumDimsSignature(input, &count) != kTfLiteOk || count != 0) abort();
+  if (TfLiteOpaqueTensorGetDimSignature(input, 0, &extent) != kTfLiteOk || extent != -1) abort();
+}
+
 static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate, void* data) {
   TfLiteIntArray* plan;
   if (data != &g_data || TfLiteOpaqueDelegateGetData(delegate) != &g_data) abort();
@@ -128,6 +162,7 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate, vo
     if ((code != kAdd && code != kMul) || TfLiteOpaqueNodeNumberOfInputs(node) != 2) continue;
     const void* a = TfLiteOpaqueNodeGetInput(context, node, 0);
     const void* b = TfLiteOpaqueNodeGetInput(context, node, 1);
+    if (i == 0) CheckTensors(context, b);
     const TfLiteActivationParams* params = TfLiteOpaqueNodeGetBuiltinData(node);
     bool is_float = TfLiteOpaqueTensorType(a) == kFloat32 && TfLiteOpaqueTensorType(b) == kFloat32;
     if (is_float && params->activation == 0 && SameShape(a, b)) taken->data[taken->size++] = plan->data[i];

@@ -1,6 +1,8 @@
 //! Delegates that do what they should.
 
-use attache::{CompiledModel, Interpreter, Outcome};
+use attache::DataType::Float32;
+use attache::model::schema::{AddOptionsT, BuiltinOperator, BuiltinOptionsT, MulOptionsT};
+use attache::{CompiledModel, Interpreter, Model, ModelBuilder, OperatorBuilder, Outcome, TensorBuilder};
 use attache_external::ExternalDelegate;
 
 use crate::support::{COUNT, arithmetic, expected, library, model, run, with};
@@ -80,6 +82,25 @@ fn delegates_and_kernels_are_freed() {
 }
 
 #[test]
+fn buffers_of_a_delegate_are_read_and_freed() {
+    let path = library("arithmetic.c", "libhandle.so", &[]);
+    // SAFETY: the library is the one of this test, and its function has this type.
+    #[allow(unsafe_code)]
+    let alive = || unsafe {
+        let library = libloading::Library::new(&path).unwrap();
+        library.get::<unsafe extern "C" fn() -> i32>(b"arithmetic_alive\0").unwrap()()
+    };
+    {
+        let delegate = ExternalDelegate::load(&path, &[("fault", "handle")]).unwrap();
+        let mut interpreter = with(delegate).build().unwrap();
+        assert_eq!(alive(), 5, "a delegate, two kernels and two buffers");
+        assert_eq!(run(&mut interpreter).unwrap(), expected());
+        assert_eq!(run(&mut interpreter).unwrap(), expected());
+    }
+    assert_eq!(alive(), 0);
+}
+
+#[test]
 fn an_opaque_delegate_runs_what_it_takes() {
     let path = library("opaque.c", "libopaque.so", &[]);
     let compiled = with(ExternalDelegate::load(path, &[]).unwrap()).compile().unwrap();
@@ -105,4 +126,32 @@ fn several_delegates_share_a_model() {
     let opaque = ExternalDelegate::load(library("opaque.c", "libsecond.so", &[]), &[]).unwrap();
     let mut interpreter = Interpreter::builder(&model()).delegate(classic).delegate(opaque).build().unwrap();
     assert_eq!(run(&mut interpreter).unwrap(), expected());
+}
+
+#[test]
+fn a_delegate_may_replace_nodes_twice() {
+    // y = -x; a = x + x; b = y * y; c = b + b; d = a * a: the additions and the multiplications read each other.
+    let mut builder = ModelBuilder::new("twice");
+    let main = builder.subgraph("main");
+    let [x, y, a, b, c, d] =
+        ["x", "y", "a", "b", "c", "d"].map(|name| builder.tensor(main, TensorBuilder::new(name, Float32, [COUNT])));
+    let add = || BuiltinOptionsT::AddOptions(Box::<AddOptionsT>::default());
+    let mul = || BuiltinOptionsT::MulOptions(Box::<MulOptionsT>::default());
+    let mut operator = |code, inputs: &[usize], output, options| {
+        let built = OperatorBuilder::new(code, inputs.iter().copied(), [output]).options(options);
+        builder.operator(main, built);
+    };
+    operator(BuiltinOperator::NEG, &[x], y, BuiltinOptionsT::NONE);
+    operator(BuiltinOperator::ADD, &[x, x], a, add());
+    operator(BuiltinOperator::MUL, &[y, y], b, mul());
+    operator(BuiltinOperator::ADD, &[b, b], c, add());
+    operator(BuiltinOperator::MUL, &[a, a], d, mul());
+    builder.inputs(main, &[x]).outputs(main, &[c, d]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let mut interpreter = Interpreter::builder(&model).delegate(arithmetic("two")).build().unwrap();
+    assert_eq!(interpreter.placement().nodes.iter().filter(|node| node.outcome != Outcome::Cpu).count(), 4);
+    interpreter.input(0).unwrap().copy_from(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.output(0).unwrap().as_slice::<f32>().unwrap(), [2.0, 8.0, 18.0, 32.0, 50.0, 72.0]);
+    assert_eq!(interpreter.output(1).unwrap().as_slice::<f32>().unwrap(), [4.0, 16.0, 36.0, 64.0, 100.0, 144.0]);
 }

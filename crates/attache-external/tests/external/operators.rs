@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use attache::DataType::Float32;
-use attache::{Interpreter, Model, ModelBuilder, OpResolver, OperatorBuilder, TensorBuilder};
+use attache::DataType::{Float32, Int8};
+use attache::{Interpreter, Model, ModelBuilder, OpResolver, OperatorBuilder, Quantization, TensorBuilder};
 use attache_abi::{TfLiteBuiltinOperator, TfLiteRegistration};
 use attache_external::add_registration;
 
@@ -17,8 +17,15 @@ fn resolver(path: &PathBuf) -> OpResolver {
     unsafe {
         let library = libloading::Library::new(path).unwrap();
         type Register = unsafe extern "C" fn() -> TfLiteRegistration;
-        for (symbol, name) in [(&b"Register_HALVE\0"[..], "Halve"), (b"Register_KEEP\0", "Keep")] {
-            let registration = library.get::<Register>(symbol).unwrap()();
+        for (symbol, name) in [
+            (&b"Register_HALVE\0"[..], "Halve"),
+            (b"Register_KEEP\0", "Keep"),
+            (b"Register_COUNT\0", "Count"),
+            (b"Register_REQUANTIZE\0", "Requantize"),
+        ] {
+            let mut registration = library.get::<Register>(symbol).unwrap()();
+            // What a program compiled with a shorter registration may pass.
+            registration.registration_external = std::ptr::without_provenance_mut(16);
             add_registration(&mut resolver, TfLiteBuiltinOperator::CUSTOM, Some(name), 1..=1, &registration);
         }
         std::mem::forget(library);
@@ -76,4 +83,69 @@ fn an_operator_may_decide_on_its_shape_in_the_run() {
     assert_eq!(run(&mut interpreter, &[3.0, 5.0, 6.0, 7.0]).unwrap(), [3.0, 5.0, 6.0]);
     let error = run(&mut interpreter, &[9.0, 5.0, 6.0, 7.0]).unwrap_err().to_string();
     assert!(error.contains("Keep: 9 elements of 4"), "{error}");
+}
+
+#[test]
+fn an_operator_keeps_its_state_when_shapes_change() {
+    let path = library("operators.c", "libcount.so", &[]);
+    let resolver = resolver(&path);
+    let model = model("Count", &[]);
+    let (mut one, mut other) = (
+        Interpreter::builder(&model).operators(&resolver).build().unwrap(),
+        Interpreter::builder(&model).operators(&resolver).build().unwrap(),
+    );
+    assert_eq!(alive(&path), 2);
+    assert_eq!(run(&mut one, &[0.0; 4]).unwrap(), [1.0; 4]);
+    assert_eq!(run(&mut one, &[0.0; 4]).unwrap(), [2.0; 4]);
+    one.resize_input(0, &[2]).unwrap();
+    assert_eq!(run(&mut one, &[0.0; 2]).unwrap(), [3.0; 2]);
+    one.resize_input(0, &[4]).unwrap();
+    assert_eq!(run(&mut one, &[5.0; 4]).unwrap(), [9.0; 4]);
+    assert_eq!(run(&mut other, &[0.0; 4]).unwrap(), [1.0; 4]);
+    assert_eq!(alive(&path), 2);
+    drop((one, other));
+    assert_eq!(alive(&path), 0);
+}
+
+#[test]
+fn an_operator_of_constants_runs_in_each_run() {
+    let path = library("operators.c", "libconstant.so", &[]);
+    let mut builder = ModelBuilder::new("constant");
+    let main = builder.subgraph("main");
+    let constant = builder.tensor(main, TensorBuilder::values("constant", [4], &[1.0f32, 2.0, 3.0, 4.0]));
+    let y = builder.tensor(main, TensorBuilder::new("y", Float32, [4]));
+    let unread = builder.tensor(main, TensorBuilder::new("unread", Float32, [4]));
+    let between = builder.tensor(main, TensorBuilder::new("between", Float32, [4]));
+    let operator = OperatorBuilder::custom("Count", &b""[..], [constant], [y]);
+    builder.operator(main, operator.intermediates(&[between]));
+    builder.operator(main, OperatorBuilder::custom("Count", &b""[..], [constant], [unread]));
+    builder.inputs(main, &[]).outputs(main, &[y]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let mut interpreter = Interpreter::builder(&model).operators(&resolver(&path)).build().unwrap();
+    assert_eq!(alive(&path), 2);
+    for runs in 1..4 {
+        interpreter.invoke().unwrap();
+        let expected = [1.0, 2.0, 3.0, 4.0].map(|value: f32| value + runs as f32);
+        assert_eq!(interpreter.output(0).unwrap().as_slice::<f32>().unwrap(), expected);
+    }
+}
+
+#[test]
+fn an_operator_sees_the_quantization_of_its_outputs() {
+    let path = library("operators.c", "librequantize.so", &[]);
+    let mut builder = ModelBuilder::new("requantize");
+    let main = builder.subgraph("main");
+    let quantized = |name, scale, zero_point| {
+        let quantization = Quantization { scale: vec![scale], zero_point: vec![zero_point], axis: 0 };
+        TensorBuilder::new(name, Int8, [4]).quantization(&quantization)
+    };
+    let x = builder.tensor(main, quantized("x", 0.5, 0));
+    let y = builder.tensor(main, quantized("y", 0.25, 3));
+    builder.operator(main, OperatorBuilder::custom("Requantize", &b""[..], [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let mut interpreter = Interpreter::builder(&model).operators(&resolver(&path)).build().unwrap();
+    interpreter.input(0).unwrap().copy_from(&[1i8, 2, 3, -4]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.output(0).unwrap().as_slice::<i8>().unwrap(), [5, 7, 9, -5]);
 }

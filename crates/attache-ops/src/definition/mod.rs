@@ -99,6 +99,8 @@ pub struct Declaration<'a> {
     /// Types and shapes of the outputs as stated by the file. Only few operators depend on them, such as
     /// CAST, which takes its target type from its output.
     pub outputs: Vec<Inferred>,
+    /// The tensors of the operator's subgraph as the file has them, to which the operator's indices lead.
+    pub tensors: &'a [attache_model::Tensor],
     /// Types and quantization parameters of the file's intermediate tensors, to which some quantized
     /// operators (LSTM) round intermediate results.
     pub intermediates: Vec<(DataType, Option<Quantization>)>,

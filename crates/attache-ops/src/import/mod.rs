@@ -192,7 +192,8 @@ fn parse(
     let options = model.operator_view(subgraph, index);
     let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
     let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
-    let declaration = Declaration { operator, options, outputs: declared.to_vec(), intermediates, callees };
+    let (outputs, tensors) = (declared.to_vec(), &source.tensors[..]);
+    let declaration = Declaration { operator, options, outputs, tensors, intermediates, callees };
     if let Some(registered) = resolver.op(&declaration) {
         return registered;
     }

@@ -39,11 +39,13 @@ impl<'a> GraphContext<'a> {
 #[derive(Clone)]
 pub struct Clustering(Arc<Partitions>);
 
-/// Returns the nodes of each partition, given the nodes that are claimed.
-type Partitions = dyn Fn(&[NodeId]) -> Vec<Vec<NodeId>> + Send + Sync;
+/// Returns the nodes of each partition, given the nodes that were claimed before, and those that are claimed.
+type Partitions = dyn Fn(&[Vec<NodeId>], &[NodeId]) -> Vec<Vec<NodeId>> + Send + Sync;
 
 impl Clustering {
-    pub(crate) fn new(partitions: impl Fn(&[NodeId]) -> Vec<Vec<NodeId>> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        partitions: impl Fn(&[Vec<NodeId>], &[NodeId]) -> Vec<Vec<NodeId>> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(partitions))
     }
 
@@ -51,7 +53,14 @@ impl Clustering {
     /// [`Delegate::partitioning`](super::Delegate::partitioning) do not count here.
     #[must_use]
     pub fn partitions(&self, claimed: &[NodeId]) -> Vec<Vec<NodeId>> {
-        (self.0)(claimed)
+        self.partitions_after(&[], claimed)
+    }
+
+    /// Returns the nodes of each partition that `claimed` makes, if the delegate claims nodes several times: the
+    /// partitions of each list in `earlier`, which are in the order of the claims, run as one step each.
+    #[must_use]
+    pub fn partitions_after(&self, earlier: &[Vec<NodeId>], claimed: &[NodeId]) -> Vec<Vec<NodeId>> {
+        (self.0)(earlier, claimed)
     }
 }
 

@@ -195,7 +195,7 @@ impl InterpreterBuilder {
             false if kept.is_empty() => KeptTensors::None,
             false => KeptTensors::Some(kept),
         };
-        let options = Options { kept, ..self.options };
+        let options = Options { kept, resolver: self.options.resolver.for_model(), ..self.options };
         CompiledModel::of(&self.model, subgraph, &options, shapes)
     }
 

@@ -109,6 +109,12 @@ impl Unit for PlacedStep {
     }
 }
 
+/// Whether each unit, given by its nodes, is claimed as a whole.
+fn wanted(units: &[Vec<NodeId>], claimed: &[NodeId]) -> Vec<bool> {
+    let claimed: HashSet<NodeId> = claimed.iter().copied().collect();
+    units.iter().map(|nodes| !nodes.is_empty() && nodes.iter().all(|id| claimed.contains(id))).collect()
+}
+
 /// The assignment of nodes to delegates, with the reasons why nodes are not delegated.
 pub(crate) struct Assignment {
     /// All steps in execution order.
@@ -312,11 +318,16 @@ impl Assignment {
     fn clustering(&self, graph: &Graph) -> Clustering {
         let waits = Waits::new(graph, &self.steps);
         let units: Vec<Option<NodeId>> = self.steps.iter().map(PlacedStep::node).collect();
-        Clustering::new(move |claimed| {
-            let claimed: HashSet<NodeId> = claimed.iter().copied().collect();
-            let wanted: Vec<bool> = units.iter().map(|unit| unit.is_some_and(|id| claimed.contains(&id))).collect();
-            let clusters = waits.cluster(&wanted).into_iter().filter(|cluster| cluster.wanted);
-            clusters.map(|cluster| cluster.units.into_iter().filter_map(|unit| units[unit]).collect()).collect()
+        let units: Vec<Vec<NodeId>> = units.into_iter().map(|unit| unit.into_iter().collect()).collect();
+        Clustering::new(move |earlier, claimed| {
+            let (mut waits, mut units) = (waits.clone(), units.clone());
+            for claimed in earlier {
+                let (joined, steps) = waits.joined(waits.cluster(&wanted(&units, claimed)));
+                let nodes = |step: Vec<usize>| step.into_iter().flat_map(|unit| units[unit].clone()).collect();
+                (waits, units) = (joined, steps.into_iter().map(nodes).collect());
+            }
+            let clusters = waits.cluster(&wanted(&units, claimed)).into_iter().filter(|cluster| cluster.wanted);
+            clusters.map(|cluster| cluster.units.into_iter().flat_map(|unit| units[unit].clone()).collect()).collect()
         })
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn cluster<U: Unit>(graph: &Graph, units: &[U], wanted: &[bool]) -> V
 }
 
 /// Dependencies between units.
+#[derive(Clone)]
 pub(crate) struct Waits {
     /// For each unit, the number of times that it occurs in `followers`, that is, the number of its
     /// dependencies that must run first.
@@ -70,6 +71,28 @@ impl Waits {
     fn add(&mut self, before: usize, unit: usize) {
         self.followers[before].push(unit);
         self.pending[unit] += 1;
+    }
+
+    /// Makes each wanted cluster one step, and each other unit a step of its own, in execution order. Returns the
+    /// dependencies between the steps, and the units of each step.
+    pub(crate) fn joined(&self, clusters: Vec<Cluster>) -> (Self, Vec<Vec<usize>>) {
+        let mut steps = Vec::new();
+        for cluster in clusters {
+            match cluster.wanted {
+                true => steps.push(cluster.units),
+                false => steps.extend(cluster.units.into_iter().map(|unit| vec![unit])),
+            }
+        }
+        let mut step_of = vec![0; self.pending.len()];
+        for (step, units) in steps.iter().enumerate() {
+            units.iter().for_each(|unit| step_of[*unit] = step);
+        }
+        let mut joined = Self { pending: vec![0; steps.len()], followers: vec![Vec::new(); steps.len()] };
+        for (unit, followers) in self.followers.iter().enumerate() {
+            let others = followers.iter().filter(|follower| step_of[**follower] != step_of[unit]);
+            others.for_each(|follower| joined.add(step_of[unit], step_of[*follower]));
+        }
+        (joined, steps)
     }
 
     /// Computes the epochs; `wanted` has one element per unit.

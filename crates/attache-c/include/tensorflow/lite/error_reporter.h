@@ -41,12 +41,19 @@ inline ErrorReporter* DefaultErrorReporter() {
 
 namespace internal {
 
-// A reporter of the C API, whose data is an ErrorReporter.
+// A reporter of the C API, whose data is an ErrorReporter; null for the default one.
 inline void ReportTo(void* user_data, const char* format, va_list args) {
-  static_cast<ErrorReporter*>(user_data)->Report(format, args);
+  ErrorReporter* reporter = static_cast<ErrorReporter*>(user_data);
+  (reporter ? reporter : DefaultErrorReporter())->Report(format, args);
 }
 
 }  // namespace internal
 }  // namespace tflite
+
+// Reports a message in the form of printf.
+#define TF_LITE_REPORT_ERROR(reporter, ...)                         \
+  do {                                                              \
+    static_cast<::tflite::ErrorReporter*>(reporter)->Report(__VA_ARGS__); \
+  } while (false)
 
 #endif

@@ -12,42 +12,18 @@
 #include <vector>
 
 #include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/portable_type_to_tflitetype.h"
 #include "tensorflow/lite/signature_runner.h"
 
 namespace tflite {
-namespace internal {
-
-// The type of tensors whose elements are of a type of C++.
-template <typename T>
-constexpr TfLiteType TypeOf() = delete;
-template <>
-constexpr TfLiteType TypeOf<float>() { return kTfLiteFloat32; }
-template <>
-constexpr TfLiteType TypeOf<double>() { return kTfLiteFloat64; }
-template <>
-constexpr TfLiteType TypeOf<int8_t>() { return kTfLiteInt8; }
-template <>
-constexpr TfLiteType TypeOf<uint8_t>() { return kTfLiteUInt8; }
-template <>
-constexpr TfLiteType TypeOf<int16_t>() { return kTfLiteInt16; }
-template <>
-constexpr TfLiteType TypeOf<uint16_t>() { return kTfLiteUInt16; }
-template <>
-constexpr TfLiteType TypeOf<int32_t>() { return kTfLiteInt32; }
-template <>
-constexpr TfLiteType TypeOf<uint32_t>() { return kTfLiteUInt32; }
-template <>
-constexpr TfLiteType TypeOf<int64_t>() { return kTfLiteInt64; }
-template <>
-constexpr TfLiteType TypeOf<uint64_t>() { return kTfLiteUInt64; }
-template <>
-constexpr TfLiteType TypeOf<bool>() { return kTfLiteBool; }
-
-}  // namespace internal
+// A delegate, and the function that deletes it.
+using TfLiteDelegatePtr = std::unique_ptr<TfLiteDelegate, void (*)(TfLiteDelegate*)>;
 
 // Runs a model. InterpreterBuilder makes it. One thread at a time uses it, except for Cancel.
 class Interpreter {
  public:
+  using TfLiteDelegatePtr = tflite::TfLiteDelegatePtr;
+
   // Takes an interpreter of the C API over.
   explicit Interpreter(TfLiteInterpreter* interpreter) : interpreter_(interpreter) {
     const int32_t input_count = TfLiteInterpreterGetInputTensorCount(interpreter_);
@@ -56,6 +32,12 @@ class Interpreter {
     const int32_t output_count = TfLiteInterpreterGetOutputTensorCount(interpreter_);
     indices = TfLiteInterpreterOutputTensorIndices(interpreter_);
     outputs_.assign(indices, indices + output_count);
+    while (TfLiteInterpreterGetTensor(interpreter_, static_cast<int>(tensors_size_))) ++tensors_size_;
+    const int32_t variable_count = TfLiteInterpreterGetVariableTensorCount(interpreter_);
+    for (int32_t i = 0; i < variable_count; ++i) {
+      const TfLiteTensor* variable = TfLiteInterpreterGetVariableTensor(interpreter_, i);
+      variables_.push_back(static_cast<int>(variable - TfLiteInterpreterGetTensor(interpreter_, 0)));
+    }
     const int32_t signature_count = TfLiteInterpreterGetSignatureCount(interpreter_);
     for (int32_t i = 0; i < signature_count; ++i) {
       signature_keys_.push_back(new std::string(TfLiteInterpreterGetSignatureKey(interpreter_, i)));
@@ -72,27 +54,29 @@ class Interpreter {
   // Indices of tensors.
   const std::vector<int>& inputs() const { return inputs_; }
   const std::vector<int>& outputs() const { return outputs_; }
+  const std::vector<int>& variables() const { return variables_; }
+  size_t tensors_size() const { return tensors_size_; }
   const char* GetInputName(int index) const { return TfLiteTensorName(input_tensor(index)); }
   const char* GetOutputName(int index) const { return TfLiteTensorName(output_tensor(index)); }
 
   // A tensor by its index; null if there is none. The field data of inputs, outputs and constants is set from
   // AllocateTensors to the next resize.
-  TfLiteTensor* tensor(int tensor_index) { return Readable(tensor_index); }
-  const TfLiteTensor* tensor(int tensor_index) const { return Readable(tensor_index); }
+  TfLiteTensor* tensor(int tensor_index) { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
+  const TfLiteTensor* tensor(int tensor_index) const { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
   // A tensor by its position in inputs() or outputs().
-  TfLiteTensor* input_tensor(size_t index) { return Readable(At(inputs_, index)); }
-  const TfLiteTensor* input_tensor(size_t index) const { return Readable(At(inputs_, index)); }
-  TfLiteTensor* output_tensor(size_t index) { return Readable(At(outputs_, index)); }
-  const TfLiteTensor* output_tensor(size_t index) const { return Readable(At(outputs_, index)); }
+  TfLiteTensor* input_tensor(size_t index) { return tensor(At(inputs_, index)); }
+  const TfLiteTensor* input_tensor(size_t index) const { return tensor(At(inputs_, index)); }
+  TfLiteTensor* output_tensor(size_t index) { return tensor(At(outputs_, index)); }
+  const TfLiteTensor* output_tensor(size_t index) const { return tensor(At(outputs_, index)); }
 
   // The elements of a tensor; null if they are of another type.
   template <typename T>
   T* typed_tensor(int tensor_index) {
-    return Elements<T>(Readable(tensor_index));
+    return Elements<T>(TfLiteInterpreterGetTensor(interpreter_, tensor_index));
   }
   template <typename T>
   const T* typed_tensor(int tensor_index) const {
-    return Elements<T>(Readable(tensor_index));
+    return Elements<T>(TfLiteInterpreterGetTensor(interpreter_, tensor_index));
   }
   template <typename T>
   T* typed_input_tensor(int index) {
@@ -121,6 +105,26 @@ class Interpreter {
     }
     return kTfLiteError;
   }
+  // As ResizeInputTensor, and changes only those extents that the model leaves to the program.
+  TfLiteStatus ResizeInputTensorStrict(int tensor_index, const std::vector<int>& dims) {
+    const TfLiteTensor* input = tensor(tensor_index);
+    if (!input) return kTfLiteError;
+    const TfLiteIntArray* signature = input->dims_signature;
+    const TfLiteIntArray* fixed = signature && signature->size ? signature : input->dims;
+    if (static_cast<int>(dims.size()) != fixed->size) return kTfLiteError;
+    for (int i = 0; i < fixed->size; ++i) {
+      if (fixed->data[i] != -1 && fixed->data[i] != dims[static_cast<size_t>(i)]) return kTfLiteError;
+    }
+    return ResizeInputTensor(tensor_index, dims);
+  }
+  // Puts a tensor into memory of the program's; c_api_experimental.h says when.
+  TfLiteStatus SetCustomAllocationForTensor(
+      int tensor_index, const TfLiteCustomAllocation& allocation, int64_t flags = kTfLiteCustomAllocationFlagsNone) {
+    return TfLiteInterpreterSetCustomAllocationForTensor(interpreter_, tensor_index, &allocation, flags);
+  }
+  TfLiteStatus EnsureTensorDataIsReadable(int tensor_index) {
+    return TfLiteInterpreterEnsureTensorDataIsReadable(interpreter_, tensor_index);
+  }
   TfLiteStatus AllocateTensors() { return TfLiteInterpreterAllocateTensors(interpreter_); }
   TfLiteStatus Invoke() { return TfLiteInterpreterInvoke(interpreter_); }
   TfLiteStatus Cancel() { return TfLiteInterpreterCancel(interpreter_); }
@@ -139,11 +143,17 @@ class Interpreter {
   }
 
   // The number of threads is set with InterpreterBuilder::SetNumThreads: an interpreter keeps it.
-  TfLiteStatus SetNumThreads(int) { return kTfLiteOk; }
+  TfLiteStatus SetNumThreads(int num_threads) { return num_threads < -1 ? kTfLiteError : kTfLiteOk; }
+  // Accepted: options of delegates decide the precision.
+  void SetAllowFp16PrecisionForFp32(bool) {}
 
   const std::vector<const std::string*>& signature_keys() const { return signature_keys_; }
-  // Null if there is no such signature.
+  // Null if there is no such signature. A null key stands for the first one.
   SignatureRunner* GetSignatureRunner(const char* key) {
+    if (!key) {
+      if (signature_keys_.empty()) return nullptr;
+      key = signature_keys_[0]->c_str();
+    }
     auto found = runners_.find(key);
     if (found == runners_.end()) {
       TfLiteSignatureRunner* runner = TfLiteInterpreterGetSignatureRunner(interpreter_, key);
@@ -153,20 +163,25 @@ class Interpreter {
     return found->second.get();
   }
 
+  // Null if there is no such signature, or none with this input or output.
+  TfLiteTensor* input_tensor_by_signature(const char* input_name, const char* key) {
+    SignatureRunner* runner = GetSignatureRunner(key);
+    return runner ? runner->input_tensor(input_name) : nullptr;
+  }
+  const TfLiteTensor* output_tensor_by_signature(const char* output_name, const char* key) {
+    SignatureRunner* runner = GetSignatureRunner(key);
+    return runner ? runner->output_tensor(output_name) : nullptr;
+  }
+
   TfLiteInterpreter* c_interpreter() { return interpreter_; }
 
  private:
   static int At(const std::vector<int>& list, size_t index) { return index < list.size() ? list[index] : -1; }
 
-  TfLiteTensor* Readable(int tensor_index) const {
-    TfLiteTensor* tensor = TfLiteInterpreterGetTensor(interpreter_, tensor_index);
-    if (tensor) TfLiteTensorData(tensor);
-    return tensor;
-  }
-
   template <typename T>
   static T* Elements(TfLiteTensor* tensor) {
-    const bool fits = tensor && tensor->type == internal::TypeOf<T>();
+    const TfLiteType type = typeToTfLiteType<T>();
+    const bool fits = tensor && type != kTfLiteNoType && tensor->type == type;
     return fits ? static_cast<T*>(tensor->data.data) : nullptr;
   }
 
@@ -175,6 +190,8 @@ class Interpreter {
   TfLiteInterpreter* interpreter_;
   std::vector<int> inputs_;
   std::vector<int> outputs_;
+  std::vector<int> variables_;
+  size_t tensors_size_ = 0;
   std::vector<const std::string*> signature_keys_;
   std::map<std::string, std::unique_ptr<SignatureRunner>> runners_;
 };

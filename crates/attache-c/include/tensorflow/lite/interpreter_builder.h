@@ -31,12 +31,14 @@ class InterpreterBuilder {
     return made ? kTfLiteOk : kTfLiteError;
   }
   TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter, int num_threads) {
-    SetNumThreads(num_threads);
-    return (*this)(interpreter);
+    if (SetNumThreads(num_threads) == kTfLiteOk) return (*this)(interpreter);
+    if (interpreter) interpreter->reset();
+    return kTfLiteError;
   }
 
-  // -1 for the library's choice.
+  // -1 for the library's choice. An error for numbers below it.
   TfLiteStatus SetNumThreads(int num_threads) {
+    if (num_threads < -1) return kTfLiteError;
     TfLiteInterpreterOptionsSetNumThreads(options_, num_threads);
     return kTfLiteOk;
   }

@@ -13,7 +13,7 @@ namespace tflite {
 // A model file that was opened and checked. Interpreters stay valid when it is destroyed.
 class FlatBufferModel {
  public:
-  // Returns null if the file cannot be read or is no valid model.
+  // Returns null if the file cannot be read or is no valid model. A null reporter stands for the default one.
   static std::unique_ptr<FlatBufferModel> BuildFromFile(
       const char* filename, ErrorReporter* error_reporter = DefaultErrorReporter()) {
     return Of(TfLiteModelCreateFromFileWithErrorReporter(filename, internal::ReportTo, error_reporter), error_reporter);
@@ -48,7 +48,7 @@ class FlatBufferModel {
 
  private:
   FlatBufferModel(TfLiteModel* model, ErrorReporter* error_reporter)
-      : model_(model), error_reporter_(error_reporter) {}
+      : model_(model), error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()) {}
 
   static std::unique_ptr<FlatBufferModel> Of(TfLiteModel* model, ErrorReporter* error_reporter) {
     return std::unique_ptr<FlatBufferModel>(model ? new FlatBufferModel(model, error_reporter) : nullptr);

@@ -32,14 +32,10 @@ class SignatureRunner {
 
   // The field data is set from AllocateTensors to the next resize.
   TfLiteTensor* input_tensor(const char* name) {
-    TfLiteTensor* tensor = TfLiteSignatureRunnerGetInputTensor(runner_, name);
-    if (tensor) TfLiteTensorData(tensor);
-    return tensor;
+    return TfLiteSignatureRunnerGetInputTensor(runner_, name);
   }
   const TfLiteTensor* output_tensor(const char* name) const {
-    const TfLiteTensor* tensor = TfLiteSignatureRunnerGetOutputTensor(runner_, name);
-    if (tensor) TfLiteTensorData(tensor);
-    return tensor;
+    return TfLiteSignatureRunnerGetOutputTensor(runner_, name);
   }
 
   TfLiteStatus ResizeInputTensor(const char* name, const std::vector<int>& shape) {

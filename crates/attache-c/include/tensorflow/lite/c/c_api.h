@@ -18,8 +18,12 @@
 #define TENSORFLOW_LITE_C_C_API_H_
 
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
 
+#include "tensorflow/lite/builtin_ops.h"
 #include "tensorflow/lite/c/c_api_types.h"
+#include "tensorflow/lite/c/operator.h"
 
 #ifdef __cplusplus
 extern "C" {

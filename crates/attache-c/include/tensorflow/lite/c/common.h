@@ -4,6 +4,8 @@
 #define TENSORFLOW_LITE_C_COMMON_H_
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "tensorflow/lite/c/c_api_types.h"
 
@@ -349,6 +351,59 @@ TFL_CAPI_EXPORT TfLiteRunStability TfLiteTensorGetBufferAddressStability(const T
 TFL_CAPI_EXPORT TfLiteRunStability TfLiteTensorGetDataStability(const TfLiteTensor* t);
 TFL_CAPI_EXPORT TfLiteRunStep TfLiteTensorGetDataKnownStep(const TfLiteTensor* t);
 TFL_CAPI_EXPORT TfLiteRunStep TfLiteTensorGetShapeKnownStep(const TfLiteTensor* t);
+
+/* Checks in operators and kernels: a condition that does not hold is reported to the context, and the function returns
+   kTfLiteError. */
+
+#ifndef TF_LITE_STRIP_ERROR_STRINGS
+#define TF_LITE_KERNEL_LOG(context, ...)            \
+  do {                                              \
+    (context)->ReportError((context), __VA_ARGS__); \
+  } while (false)
+
+#define TF_LITE_MAYBE_KERNEL_LOG(context, ...)        \
+  do {                                                \
+    if ((context) != NULL) {                          \
+      (context)->ReportError((context), __VA_ARGS__); \
+    }                                                 \
+  } while (false)
+#else
+#define TF_LITE_KERNEL_LOG(context, ...) ((void)(context))
+#define TF_LITE_MAYBE_KERNEL_LOG(context, ...) ((void)(context))
+#endif
+
+#define TF_LITE_ENSURE_MSG(context, value, ...)   \
+  do {                                            \
+    if (!(value)) {                               \
+      TF_LITE_KERNEL_LOG((context), __VA_ARGS__); \
+      return kTfLiteError;                        \
+    }                                             \
+  } while (false)
+
+#define TF_LITE_ENSURE(context, a) \
+  TF_LITE_ENSURE_MSG((context), (a), "%s:%d: %s was not true.", __FILE__, __LINE__, #a)
+
+#define TF_LITE_ENSURE_STATUS(a)            \
+  do {                                      \
+    const TfLiteStatus status_of_call = (a); \
+    if (status_of_call != kTfLiteOk) {      \
+      return status_of_call;                \
+    }                                       \
+  } while (false)
+
+#define TF_LITE_ENSURE_OK(context, status) TF_LITE_ENSURE_STATUS(status)
+
+#define TF_LITE_ENSURE_EQ(context, a, b)                                                                      \
+  TF_LITE_ENSURE_MSG((context), (a) == (b), "%s:%d: %s != %s (%d != %d)", __FILE__, __LINE__, #a, #b, (int)(a), \
+                     (int)(b))
+
+#define TF_LITE_ENSURE_TYPES_EQ(context, a, b)                                                     \
+  TF_LITE_ENSURE_MSG((context), (a) == (b), "%s:%d: %s != %s (%s != %s)", __FILE__, __LINE__, #a, #b, \
+                     TfLiteTypeGetName((TfLiteType)(a)), TfLiteTypeGetName((TfLiteType)(b)))
+
+#define TF_LITE_ENSURE_NEAR(context, a, b, epsilon)                                                              \
+  TF_LITE_ENSURE_MSG((context), ((a) > (b) ? (a) - (b) : (b) - (a)) <= (epsilon), "%s:%d: %s not near %s (%f != %f)", \
+                     __FILE__, __LINE__, #a, #b, (double)(a), (double)(b))
 
 #ifdef __cplusplus
 }

@@ -12,8 +12,14 @@
 extern "C" {
 #endif
 
+/* In C++, the user data may be left out. */
+#ifdef __cplusplus
+TFL_CAPI_EXPORT TfLiteOperator* TfLiteOperatorCreate(
+    TfLiteBuiltinOperator code, const char* name, int version, void* user_data = nullptr);
+#else
 TFL_CAPI_EXPORT TfLiteOperator* TfLiteOperatorCreate(
     TfLiteBuiltinOperator code, const char* name, int version, void* user_data);
+#endif
 TFL_CAPI_EXPORT TfLiteOperator* TfLiteOperatorCreateWithData(
     TfLiteBuiltinOperator code, const char* name, int version, void* user_data);
 TFL_CAPI_EXPORT void TfLiteOperatorDelete(TfLiteOperator* registration);
@@ -23,26 +29,26 @@ TFL_CAPI_EXPORT int TfLiteOperatorGetVersion(const TfLiteOperator* registration)
 TFL_CAPI_EXPORT void* TfLiteOperatorGetUserData(const TfLiteOperator* registration);
 TFL_CAPI_EXPORT void TfLiteOperatorSetInit(
     TfLiteOperator* registration, void* (*init)(TfLiteOpaqueContext* context, const char* buffer, size_t length));
-TFL_CAPI_EXPORT void TfLiteOperatorSetInitWithData(
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOperatorSetInitWithData(
     TfLiteOperator* registration,
     void* (*init_with_data)(void* user_data, TfLiteOpaqueContext* context, const char* buffer, size_t length));
 TFL_CAPI_EXPORT void TfLiteOperatorSetFree(
     TfLiteOperator* registration, void (*free)(TfLiteOpaqueContext* context, void* data));
-TFL_CAPI_EXPORT void TfLiteOperatorSetFreeWithData(
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOperatorSetFreeWithData(
     TfLiteOperator* registration, void (*free_with_data)(void* user_data, TfLiteOpaqueContext* context, void* data));
 TFL_CAPI_EXPORT void TfLiteOperatorSetPrepare(
     TfLiteOperator* registration, TfLiteStatus (*prepare)(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
-TFL_CAPI_EXPORT void TfLiteOperatorSetPrepareWithData(
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOperatorSetPrepareWithData(
     TfLiteOperator* registration,
     TfLiteStatus (*prepare_with_data)(void* user_data, TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
 TFL_CAPI_EXPORT void TfLiteOperatorSetInvoke(
     TfLiteOperator* registration, TfLiteStatus (*invoke)(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
-TFL_CAPI_EXPORT void TfLiteOperatorSetInvokeWithData(
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOperatorSetInvokeWithData(
     TfLiteOperator* registration,
     TfLiteStatus (*invoke_with_data)(void* user_data, TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
 TFL_CAPI_EXPORT void TfLiteOperatorSetAsyncKernel(
     TfLiteOperator* registration, TfLiteAsyncKernel* (*kernel)(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
-TFL_CAPI_EXPORT void TfLiteOperatorSetAsyncKernelWithData(
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOperatorSetAsyncKernelWithData(
     TfLiteOperator* registration,
     TfLiteAsyncKernel* (*kernel)(void* user_data, TfLiteOpaqueContext* context, TfLiteOpaqueNode* node));
 TFL_CAPI_EXPORT void TfLiteOperatorSetInplaceOperator(TfLiteOperator* registration, uint64_t inplace);
