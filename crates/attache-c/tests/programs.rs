@@ -104,6 +104,18 @@ fn of_custom() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model with an intermediate tensor, which has the index 1: `outputs = -exp(inputs)`.
+fn of_two() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let names = ["x", "between", "y"];
+    let [x, between, y] = names.map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::EXP, [x], [between]));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::NEG, [between], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -115,6 +127,7 @@ impl Models {
         std::fs::write(models.path("square"), of_one(BuiltinOperator::SQUARE, 1, &[4])).unwrap();
         std::fs::write(models.path("signatures"), of_signatures()).unwrap();
         std::fs::write(models.path("custom"), of_custom()).unwrap();
+        std::fs::write(models.path("two"), of_two()).unwrap();
         models
     }
 
@@ -317,7 +330,7 @@ fn declarations_have_the_arguments_and_results_of_the_definitions() {
 #[test]
 fn classes_for_cpp_work() {
     let models = Models::new();
-    run("classes.cc", &[&models.path("add"), &models.path("signatures")]);
+    run("classes.cc", &[&models.path("add"), &models.path("signatures"), &models.path("two")]);
 }
 
 #[test]
