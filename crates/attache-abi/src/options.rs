@@ -9,11 +9,12 @@ use std::mem::{offset_of, size_of};
 
 use attache::model::schema::{
     self, ActivationFunctionType, BuiltinOperator, BuiltinOptionsT, FullyConnectedOptionsWeightsFormat, LSTMKernelType,
-    MirrorPadMode, Padding, TensorType,
+    MirrorPadMode, Padding, StableHLOCompositeOptionsT, TensorType,
 };
 
 use crate::TfLiteType;
 use crate::params::*;
+use crate::report::text_of_c;
 
 /// A value that the file and C store in different types.
 trait Value<File>: Sized {
@@ -307,7 +308,7 @@ unsafe fn read<P: Params>(params: *const c_void) -> Option<P> {
 #[derive(Debug)]
 pub struct BuiltinData(*mut c_void);
 
-// SAFETY: the memory belongs to this value alone, and holds numbers.
+// SAFETY: the memory belongs to this value alone, and holds numbers and what their addresses lead to.
 unsafe impl Send for BuiltinData {}
 // SAFETY: as above; nothing changes it through a shared reference.
 unsafe impl Sync for BuiltinData {}
@@ -337,6 +338,35 @@ impl Drop for BuiltinData {
         // SAFETY: the memory is of malloc, or the pointer is null, and it is freed once.
         unsafe { libc::free(self.0) };
     }
+}
+
+/// Returns the struct of a `STABLEHLO_COMPOSITE`, whose options are in a place of the file of their own. The name and the
+/// attributes, which are null if the file has none, are in memory of the struct's. `None` where there is no memory.
+#[must_use]
+pub fn composite_params_of(options: &StableHLOCompositeOptionsT) -> Option<BuiltinData> {
+    let name = text_of_c(options.name.as_deref().unwrap_or_default());
+    let name = name.as_bytes_with_nul();
+    let attributes = options.composite_attributes.as_deref().unwrap_or_default();
+    let size = size_of::<TfLiteStablehloCompositeParams>();
+    // SAFETY: malloc has no preconditions.
+    let memory = unsafe { libc::malloc(size + name.len() + attributes.len()) };
+    if memory.is_null() {
+        return None;
+    }
+    // SAFETY: the memory has room for the struct, the text and the bytes, one after the other, and nobody else has it.
+    unsafe {
+        let (text, bytes) = (memory.cast::<u8>().add(size), memory.cast::<u8>().add(size + name.len()));
+        text.copy_from_nonoverlapping(name.as_ptr(), name.len());
+        bytes.copy_from_nonoverlapping(attributes.as_ptr(), attributes.len());
+        memory.cast::<TfLiteStablehloCompositeParams>().write(TfLiteStablehloCompositeParams {
+            name: text.cast(),
+            subgraph_index: options.decomposition_subgraph_index,
+            version: options.version,
+            attributes: if attributes.is_empty() { std::ptr::null() } else { bytes },
+            attributes_size: attributes.len(),
+        });
+    }
+    Some(BuiltinData(memory))
 }
 
 /// Operators without a parameter struct: their `builtin_data` is null, and the file has no options that matter. Those of
@@ -518,6 +548,25 @@ mod tests {
             assert_eq!(unsafe { options_of(operator, again.as_ptr()) }.unwrap(), options, "{operator:?}");
         }
         assert_eq!(with_parameters, 49);
+    }
+
+    #[test]
+    fn a_composite_has_its_name_and_attributes() {
+        let options = StableHLOCompositeOptionsT {
+            name: Some("odml.rms_norm".into()),
+            decomposition_subgraph_index: 3,
+            composite_attributes: Some(vec![1, 2, 3]),
+            version: 2,
+            ..Default::default()
+        };
+        let data = composite_params_of(&options).unwrap();
+        // SAFETY: the pointer leads to the operator's struct, whose name and attributes it contains.
+        unsafe {
+            let params = *data.as_ptr().cast::<TfLiteStablehloCompositeParams>();
+            assert_eq!(std::ffi::CStr::from_ptr(params.name), c"odml.rms_norm");
+            assert_eq!((params.subgraph_index, params.version), (3, 2));
+            assert_eq!(std::slice::from_raw_parts(params.attributes, params.attributes_size), [1, 2, 3]);
+        }
     }
 
     #[test]

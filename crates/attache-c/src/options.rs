@@ -39,6 +39,8 @@ pub(crate) struct Configuration {
     pub(crate) is_cancellable: bool,
     pub(crate) requires_delegation: bool,
     pub(crate) profiles: bool,
+    /// Whether intermediate tensors keep the values of the last run.
+    pub(crate) preserves: bool,
     /// The folder for packed weights, and the name that stands for the model.
     pub(crate) cache: Option<(PathBuf, Option<String>)>,
 }
@@ -59,6 +61,7 @@ impl Configuration {
             .operators(&operators)
             .cpu_fallback(self.falls_back)
             .require_delegation(self.requires_delegation)
+            .preserve_all_tensors(self.preserves)
             .profile(self.profiles);
         if let Some(threads) = self.threads {
             builder = builder.threads(threads);

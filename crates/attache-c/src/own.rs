@@ -120,6 +120,17 @@ exports! {
         })
     } else TfLiteStatus::ERROR;
 
+    /// Sets whether intermediate tensors of the main subgraph keep the values of the last run, for debugging.
+    fn attache_interpreter_options_set_preserve_all_tensors(
+        options: *mut TfLiteInterpreterOptions,
+        preserved: bool,
+    ) -> TfLiteStatus {
+        change(options, |options| {
+            options.configuration.preserves = preserved;
+            Ok(())
+        })
+    } else TfLiteStatus::ERROR;
+
     /// Sets whether runs record how long each operator on the CPU takes.
     fn attache_interpreter_options_set_profile(options: *mut TfLiteInterpreterOptions, profile: bool) -> TfLiteStatus {
         change(options, |options| {

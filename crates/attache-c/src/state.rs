@@ -191,6 +191,7 @@ impl State {
     }
 
     fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
+        let preserves = self.configuration.preserves && subgraph == MAIN;
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
             if let Some(bytes) = subgraph.storage.get(&(*tensor as usize)).and_then(Storage::bytes) {
@@ -201,6 +202,29 @@ impl State {
         subgraph.note_shapes(&mut access)?;
         for position in 0..subgraph.outputs.len() {
             subgraph.fetch(position, &access)?;
+        }
+        drop(access);
+        if preserves { self.fetch_intermediates() } else { Ok(()) }
+    }
+
+    /// Copies the intermediate tensors that the interpreter kept of the last run to memory of theirs.
+    fn fetch_intermediates(&mut self) -> Result<(), Fault> {
+        let (found, interpreter) = self.parts(MAIN)?;
+        let Some(interpreter) = interpreter else { return Ok(()) };
+        let is_shared = |found: &Subgraph, tensor: usize| {
+            found.inputs.iter().chain(&found.outputs).any(|shared| *shared as usize == tensor)
+        };
+        for tensor in 0..found.tensors.len() {
+            if is_shared(found, tensor) || !found.tensors.may_move(tensor) {
+                continue;
+            }
+            // Tensors that graph passes removed, or that only a delegate has, were not kept.
+            let Ok(kept) = interpreter.tensor(tensor) else { continue };
+            found.tensors.set_shape(tensor, kept.shape())?;
+            let storage = found.storage.entry(tensor).or_default();
+            storage.fit(kept.bytes().len())?;
+            storage.bytes_mut().unwrap_or_default()[..kept.bytes().len()].copy_from_slice(kept.bytes());
+            found.tensors.set_data(tensor, storage.address(), storage.allocation());
         }
         Ok(())
     }

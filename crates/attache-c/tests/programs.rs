@@ -1,6 +1,6 @@
 //! Programs in C and C++, compiled against the headers and the shared library as users compile theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,6 +104,18 @@ fn of_custom() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model with an intermediate tensor, which has the index 1: `outputs = -exp(inputs)`.
+fn of_two() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let names = ["x", "between", "y"];
+    let [x, between, y] = names.map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::EXP, [x], [between]));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::NEG, [between], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -115,6 +127,7 @@ impl Models {
         std::fs::write(models.path("square"), of_one(BuiltinOperator::SQUARE, 1, &[4])).unwrap();
         std::fs::write(models.path("signatures"), of_signatures()).unwrap();
         std::fs::write(models.path("custom"), of_custom()).unwrap();
+        std::fs::write(models.path("two"), of_two()).unwrap();
         models
     }
 
@@ -216,10 +229,108 @@ fn what_is_exported_is_what_the_headers_declare() {
     assert!(missing.is_empty() && unknown.is_empty(), "only declared: {missing:?}, only exported: {unknown:?}");
 }
 
+/// What the binary interface of a function shows without its types: the number of arguments, and whether it returns
+/// nothing, a pointer or a value.
+type Form = (usize, &'static str);
+
+/// Returns the number of arguments in a text that begins behind the opening parenthesis, and the rest behind the closing
+/// one.
+fn arguments(text: &str) -> (usize, &str) {
+    let (mut depth, mut commas) = (0, 0);
+    for (place, letter) in text.char_indices() {
+        match letter {
+            ')' if depth == 0 => {
+                let inside = text[..place].trim();
+                let is_none = inside.is_empty() || inside == "void";
+                // Arguments of a variable number are not counted.
+                let last = usize::from(!is_none && !inside.ends_with([',', '.']));
+                return (commas + last, &text[place + 1..]);
+            }
+            '(' | '<' | '[' => depth += 1,
+            ')' | '>' | ']' if !text[..place].ends_with('-') => depth -= 1,
+            ',' if depth == 0 => commas += 1,
+            _ => {}
+        }
+    }
+    panic!("no closing parenthesis: {text}");
+}
+
+/// Returns the texts of files with an extension in a folder and those below it.
+fn texts(folder: &Path, extension: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => texts(&path, extension),
+            false if path.extension().is_some_and(|found| found == extension) => {
+                vec![std::fs::read_to_string(path).unwrap()]
+            }
+            false => Vec::new(),
+        })
+        .collect()
+}
+
+/// Returns the forms of the functions that the headers declare.
+fn declared_forms() -> BTreeMap<String, Form> {
+    let mut forms = BTreeMap::new();
+    for text in texts(&crate_folder().join("include"), "h") {
+        for declaration in text.split("TFL_CAPI_EXPORT ").skip(1) {
+            let Some((head, rest)) = declaration.split_once('(') else { continue };
+            let Some(place) = head.rfind([' ', '*']) else { continue };
+            let (result, name) = head.split_at(place + 1);
+            let result = match result.trim() {
+                "void" => "nothing",
+                result if result.ends_with('*') => "a pointer",
+                _ => "a value",
+            };
+            if !name.starts_with("__") {
+                forms.insert(name.to_owned(), (arguments(rest).0, result));
+            }
+        }
+    }
+    forms
+}
+
+/// Returns the forms of the functions of C in the sources.
+fn defined_forms() -> BTreeMap<String, Form> {
+    let mut forms = BTreeMap::new();
+    for folder in ["src", "../attache-external/src/opaque"] {
+        for text in texts(&crate_folder().join(folder), "rs") {
+            for definition in text.split("fn ").skip(1) {
+                let Some((name, rest)) = definition.split_once('(') else { continue };
+                if !name.starts_with("TfLite") && !name.starts_with("attache_") {
+                    continue;
+                }
+                let (count, rest) = arguments(rest);
+                let result = rest.split('{').next().unwrap().trim();
+                let result = match result.strip_prefix("-> ") {
+                    None => "nothing",
+                    Some(result) if result.starts_with('*') => "a pointer",
+                    Some(_) => "a value",
+                };
+                forms.insert(name.to_owned(), (count, result));
+            }
+        }
+    }
+    forms
+}
+
+#[test]
+fn declarations_have_the_arguments_and_results_of_the_definitions() {
+    let defined = defined_forms();
+    let declared = declared_forms();
+    let differing: Vec<_> = declared
+        .iter()
+        .filter_map(|(name, form)| Some((name, form, defined.get(name).filter(|found| *found != form)?)))
+        .collect();
+    assert!(differing.is_empty(), "name, declared, defined: {differing:#?}");
+    let compared = declared.keys().filter(|name| defined.contains_key(*name)).count();
+    assert!(compared > 200, "only {compared} of {} functions were found in the sources", declared.len());
+}
+
 #[test]
 fn classes_for_cpp_work() {
     let models = Models::new();
-    run("classes.cc", &[&models.path("add"), &models.path("signatures")]);
+    run("classes.cc", &[&models.path("add"), &models.path("signatures"), &models.path("two")]);
 }
 
 #[test]

@@ -105,6 +105,7 @@ impl Delegate for ExternalDelegate {
                     graph: graph.graph.clone(),
                     offered,
                     clustering: graph.clustering.clone(),
+                    threads: graph.threads,
                 },
             ))?),
         };

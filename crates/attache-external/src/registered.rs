@@ -28,8 +28,7 @@ use crate::session::{HostNode, Session, Tensors};
 /// # Safety
 ///
 /// The functions have the types that TensorFlow Lite gives them, they are valid as long as `resolver` and what is compiled
-/// with it, and any thread may call them, one at a time. `registration_external` is null or was made with
-/// `TfLiteOperatorCreate` of this library.
+/// with it, and any thread may call them, one at a time.
 pub unsafe fn add_registration(
     resolver: &mut OpResolver,
     code: TfLiteBuiltinOperator,
@@ -39,14 +38,14 @@ pub unsafe fn add_registration(
 ) {
     // SAFETY: the caller states it.
     let functions = unsafe { Functions::new(registration) };
-    resolver.add_per_model(BuiltinOperator(code.0), name, versions, move || {
+    resolver.add_per_model(BuiltinOperator(code.0), name, versions, move |threads| {
         let functions = functions.clone();
         // By the address of the file's operator, which stays as long as the compiled model.
         let made = Mutex::<HashMap<usize, Arc<COperator>>>::default();
         move |declaration: &Declaration<'_>| {
             let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = made.entry(std::ptr::from_ref(declaration.operator).addr());
-            let operator = entry.or_insert_with(|| Arc::new(COperator::new(&functions, declaration)));
+            let operator = entry.or_insert_with(|| Arc::new(COperator::new(&functions, declaration, threads)));
             Ok(operator.clone() as Arc<dyn Op>)
         }
     });
@@ -109,7 +108,7 @@ impl fmt::Debug for COperator {
 }
 
 impl COperator {
-    fn new(functions: &Functions, declaration: &Declaration<'_>) -> Self {
+    fn new(functions: &Functions, declaration: &Declaration<'_>, threads: Option<usize>) -> Self {
         let operator = declaration.operator;
         let (inputs, outputs) = (operator.inputs.len(), operator.outputs.len());
         let used = operator.inputs.iter().copied();
@@ -130,7 +129,7 @@ impl COperator {
             inputs..inputs + outputs,
             inputs + outputs..used.len(),
         );
-        let session = Session::of_operator(tensors, node);
+        let session = Session::of_operator(tensors, node, threads);
         // SAFETY: the session was just made, and nobody else has it.
         unsafe {
             let node = &raw mut (*(*session).node(0)).node;

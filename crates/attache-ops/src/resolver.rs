@@ -32,7 +32,7 @@ struct Registration {
 enum Maker {
     Parse(Arc<Parse>),
     /// Each compiled model gets a function of its own.
-    PerModel(Arc<dyn Fn() -> Arc<Parse> + Send + Sync>),
+    PerModel(Arc<dyn Fn(Option<usize>) -> Arc<Parse> + Send + Sync>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,28 +74,29 @@ impl OpResolver {
     }
 
     /// Registers a custom operator if there is a `name`, else one in place of a builtin operator, whose instances keep
-    /// something for as long as a compiled model exists. `make` is called once for each compiled model, and what it
-    /// returns makes the operators of this model. That is called again with the same [`Declaration::operator`] when
-    /// inputs get other shapes.
+    /// something for as long as a compiled model exists. `make` is called once for each compiled model, with its number of
+    /// threads if that is known, and what it returns makes the operators of this model. That is called again with the same
+    /// [`Declaration::operator`] when inputs get other shapes.
     pub fn add_per_model<P>(
         &mut self,
         operator: BuiltinOperator,
         name: Option<&str>,
         versions: RangeInclusive<i32>,
-        make: impl Fn() -> P + Send + Sync + 'static,
+        make: impl Fn(Option<usize>) -> P + Send + Sync + 'static,
     ) -> &mut Self
     where
         P: Fn(&Declaration<'_>) -> Result<Arc<dyn Op>, OpError> + Send + Sync + 'static,
     {
         let code = name.map_or(RegisteredCode::Builtin(operator), |name| RegisteredCode::Custom(name.to_owned()));
-        self.add(code, versions, Maker::PerModel(Arc::new(move || Arc::new(make()))))
+        self.add(code, versions, Maker::PerModel(Arc::new(move |threads| Arc::new(make(threads)))))
     }
 
-    /// Returns the resolver of a compiled model, which keeps what the operators of this model share.
+    /// Returns the resolver of a compiled model that runs on this many threads. It keeps what the operators of the model
+    /// share.
     #[must_use]
-    pub fn for_model(&self) -> Self {
+    pub fn for_model(&self, threads: usize) -> Self {
         let of = |registration: &Registration| Registration {
-            maker: Maker::Parse(registration.maker.parse()),
+            maker: Maker::Parse(registration.maker.parse(Some(threads))),
             ..registration.clone()
         };
         Self(self.0.iter().map(of).collect())
@@ -124,16 +125,16 @@ impl OpResolver {
             |registration: &&Registration| registration.code.is(code) && registration.versions.contains(&code.version);
         let registration = self.0.iter().rev().find(fits)?;
         let name = code.name();
-        let parsed = guarded(&name, "parse", || registration.maker.parse()(declaration));
+        let parsed = guarded(&name, "parse", || registration.maker.parse(None)(declaration));
         Some(parsed.and_then(|op| Ok(Arc::new(Registered { op: op?, name }) as Arc<dyn Op>)))
     }
 }
 
 impl Maker {
-    fn parse(&self) -> Arc<Parse> {
+    fn parse(&self, threads: Option<usize>) -> Arc<Parse> {
         match self {
             Self::Parse(parse) => parse.clone(),
-            Self::PerModel(make) => make(),
+            Self::PerModel(make) => make(threads),
         }
     }
 }

@@ -21,6 +21,11 @@ TFL_CAPI_EXPORT char* attache_devices(void);
 /* Makes it an error if operators are left to the CPU. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_require_delegation(
     TfLiteInterpreterOptions* options, bool required);
+/* Lets intermediate tensors of the main subgraph keep the values of the last run, for debugging. They take memory, and
+   delegates fuse no operators. Tensors of operators that graph passes removed have no memory. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_preserve_all_tensors(
+    TfLiteInterpreterOptions* options, bool preserved);
+
 /* Makes runs record how long each operator on the CPU takes. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_profile(TfLiteInterpreterOptions* options, bool profile);
 /* Stores the weights that the CPU packs in a folder. model_token stands for the model's content; it may be null. */

@@ -1,6 +1,7 @@
 // The classes for C++.
 //
-// Arguments: a model that adds two inputs of [1,2,2,3] floats, and one with the signatures "square" and "negate".
+// Arguments: a model that adds two inputs of [1,2,2,3] floats, one with the signatures "square" and "negate", and one of
+// two operators with the tensor 1 between them.
 
 #include <string>
 #include <utility>
@@ -81,10 +82,26 @@ static void Signatures(const char* path) {
   CHECK(runner->output_tensor(runner->output_names()[0])->data.f[0] == -2.0f);
 }
 
+static void Intermediates(const char* path) {
+  auto model = tflite::FlatBufferModel::BuildFromFile(path);
+  tflite::ops::builtin::BuiltinOpResolver resolver;
+  for (bool preserves : {false, true}) {
+    tflite::InterpreterOptions options;
+    options.SetPreserveAllTensors(preserves);
+    std::unique_ptr<tflite::Interpreter> interpreter;
+    CHECK(tflite::InterpreterBuilder(*model, resolver, &options)(&interpreter) == kTfLiteOk);
+    CHECK(interpreter->AllocateTensors() == kTfLiteOk && interpreter->Invoke() == kTfLiteOk);
+    CHECK(interpreter->typed_output_tensor<float>(0)[0] == -1.0f);
+    const float* between = interpreter->typed_tensor<float>(1);
+    CHECK(preserves ? between && between[3] == 1.0f : !between);
+  }
+}
+
 int main(int argc, char** argv) {
-  CHECK(argc == 3);
+  CHECK(argc == 4);
   Errors();
   Runs(argv[1]);
   Signatures(argv[2]);
+  Intermediates(argv[3]);
   return 0;
 }

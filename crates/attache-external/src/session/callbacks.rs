@@ -24,7 +24,7 @@ pub(super) fn context() -> TfLiteContext {
         AddTensors: Some(add_tensors),
         GetNodeAndRegistration: Some(get_node_and_registration),
         ReplaceNodeSubsetsWithDelegateKernels: Some(replace_node_subsets),
-        // The runtime has no opinion.
+        // No recommendation, until the number is known.
         recommended_num_threads: -1,
         GetExternalContext: Some(get_external_context),
         SetExternalContext: Some(set_external_context),

@@ -38,6 +38,8 @@ pub(crate) struct View {
     /// The nodes of the execution plan.
     pub(crate) offered: Vec<NodeId>,
     pub(crate) clustering: Clustering,
+    /// The number of threads that the interpreter runs operators on.
+    pub(crate) threads: usize,
 }
 
 /// A context with everything that its pointers lead to.
@@ -100,16 +102,24 @@ impl Session {
         let name = text_of_c(&view.graph.name);
         let mut is_output = vec![false; view.graph.tensors.len()];
         view.graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
-        let consumers = view.graph.consumers();
+        let (consumers, threads) = (view.graph.consumers(), view.threads);
         let claims = Claims { view, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
         let session = Self { plans: vec![plan], inputs, outputs, variables, name, ..Self::new(tensors, nodes) };
-        Self { claims: Some(claims), ..session }.into_raw()
+        let session = Self { claims: Some(claims), ..session };
+        session.with_threads(Some(threads)).into_raw()
     }
 
     /// Makes a session with these tensors and one node, for an operator.
-    pub(crate) fn of_operator(tensors: Tensors, node: HostNode) -> *mut Self {
+    pub(crate) fn of_operator(tensors: Tensors, node: HostNode, threads: Option<usize>) -> *mut Self {
         let session = Self::new(tensors, vec![Box::new(node)]);
-        Self { plans: vec![Integers::new(&[0])], ..session }.into_raw()
+        Self { plans: vec![Integers::new(&[0])], ..session }.with_threads(threads).into_raw()
+    }
+
+    /// Has the context recommend a number of threads, if it is known.
+    fn with_threads(mut self, threads: Option<usize>) -> Self {
+        let threads = threads.and_then(|threads| c_int::try_from(threads).ok());
+        self.context.recommended_num_threads = threads.unwrap_or(-1);
+        self
     }
 
     fn new(tensors: Tensors, nodes: Nodes) -> Self {

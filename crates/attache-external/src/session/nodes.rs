@@ -5,12 +5,12 @@ use std::ffi::{CString, c_int, c_void};
 
 use attache::Bytes;
 use attache::graph::NodeId;
-use attache::model::schema::{BuiltinOptionsT, Operator as OperatorView};
+use attache::model::schema::{BuiltinOperator, BuiltinOptions2T, Operator as OperatorView};
 use attache::model::{Operator as FileOperator, OperatorCode};
 use attache_abi::report::text_of_c;
 use attache_abi::{
     BuiltinData, OPTIONAL_TENSOR, TfLiteBuiltinOperator, TfLiteDelegate, TfLiteDelegateParams, TfLiteIntArray,
-    TfLiteNode, TfLiteOpaqueDelegateParams, TfLiteRegistration, params_of,
+    TfLiteNode, TfLiteOpaqueDelegateParams, TfLiteRegistration, composite_params_of, params_of,
 };
 
 use crate::calls::Functions;
@@ -197,14 +197,18 @@ fn builtin_data(code: &OperatorCode, view: OperatorView<'_>) -> Option<BuiltinDa
     if code.custom.is_some() {
         return None;
     }
-    params_of(code.builtin, &options(view))
+    let view = view.unpack();
+    match view.builtin_options_2 {
+        BuiltinOptions2T::StableHLOCompositeOptions(options)
+            if code.builtin == BuiltinOperator::STABLEHLO_COMPOSITE =>
+        {
+            composite_params_of(&options)
+        }
+        _ => params_of(code.builtin, &view.builtin_options),
+    }
 }
 
 /// Whether the parameter struct of an operator is documented, or there is none.
 pub(crate) fn is_documented(code: &OperatorCode, view: OperatorView<'_>) -> bool {
-    code.custom.is_some() || params_of(code.builtin, &options(view)).is_some()
-}
-
-fn options(view: OperatorView<'_>) -> BuiltinOptionsT {
-    view.unpack().builtin_options
+    code.custom.is_some() || builtin_data(code, view).is_some()
 }

@@ -171,6 +171,7 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* base) {
     context->ReportError(context, "no %s here", "device");
     return kTfLiteError;
   }
+  if (context->recommended_num_threads < 1) return kTfLiteError;
   TfLiteIntArray* plan;
   if (context->GetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
   TfLiteIntArray* taken = NewIntArray(plan->size);

@@ -92,6 +92,7 @@ static TfLiteStatus CountInvoke(TfLiteContext* context, TfLiteNode* node) {
 static TfLiteStatus RequantizeInvoke(TfLiteContext* context, TfLiteNode* node) {
   const TfLiteTensor* input = &context->tensors[node->inputs->data[0]];
   TfLiteTensor* output = &context->tensors[node->outputs->data[0]];
+  if (context->recommended_num_threads != 2) return kTfLiteError;
   if (strcmp(output->name, "y") != 0 || output->quantization.params == NULL) return kTfLiteError;
   for (size_t i = 0; i < input->bytes; ++i) {
     float value = (float)(((int8_t*)input->data.raw)[i] - input->params.zero_point) * input->params.scale;

@@ -131,7 +131,7 @@ fn an_operator_of_constants_runs_in_each_run() {
 }
 
 #[test]
-fn an_operator_sees_the_quantization_of_its_outputs() {
+fn an_operator_sees_the_quantization_of_its_outputs_and_the_threads() {
     let path = library("operators.c", "librequantize.so", &[]);
     let mut builder = ModelBuilder::new("requantize");
     let main = builder.subgraph("main");
@@ -144,7 +144,7 @@ fn an_operator_sees_the_quantization_of_its_outputs() {
     builder.operator(main, OperatorBuilder::custom("Requantize", &b""[..], [x], [y]));
     builder.inputs(main, &[x]).outputs(main, &[y]);
     let model = Model::from_bytes(builder.finish()).unwrap();
-    let mut interpreter = Interpreter::builder(&model).operators(&resolver(&path)).build().unwrap();
+    let mut interpreter = Interpreter::builder(&model).operators(&resolver(&path)).threads(2).build().unwrap();
     interpreter.input(0).unwrap().copy_from(&[1i8, 2, 3, -4]).unwrap();
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.output(0).unwrap().as_slice::<i8>().unwrap(), [5, 7, 9, -5]);

@@ -23,6 +23,8 @@ pub struct GraphContext<'a> {
     pub graph: &'a Graph,
     /// The nodes of known shapes that no earlier delegate runs, in execution order.
     pub nodes: Vec<NodeId>,
+    /// The number of threads that the interpreter runs operators on.
+    pub threads: usize,
     /// Tells which partitions claims lead to.
     pub clustering: Clustering,
 }

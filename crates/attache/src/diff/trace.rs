@@ -136,7 +136,8 @@ impl Trace {
             let reasons: Vec<_> = reasons.iter().map(|(_, reason)| reason.as_str()).collect();
             if reasons.is_empty() { "there is no delegate".to_owned() } else { reasons.join("; ") }
         };
-        let assignment = assign(&graph, (&self.model, self.subgraph), delegates, &OpResolver::new());
+        let assignment =
+            assign(&graph, (&self.model, self.subgraph), delegates, &OpResolver::new(), self.options.threads);
         check_panics(&assignment)?;
         let is_taken = assignment.steps.iter().any(|step| matches!(step, PlacedStep::Partition(_)));
         let outcome = if is_taken {
@@ -342,7 +343,7 @@ fn run(
     options: &Options,
     inputs: &[&[u8]],
 ) -> Result<Executor, Error> {
-    let mut assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver);
+    let mut assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver, options.threads);
     check_panics(&assignment)?;
     if let Some(failure) = assignment.failures.drain(..).flatten().next() {
         return Err(Error::new(ErrorKind::Device, failure.to_string()));

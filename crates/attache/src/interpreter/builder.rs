@@ -195,7 +195,8 @@ impl InterpreterBuilder {
             false if kept.is_empty() => KeptTensors::None,
             false => KeptTensors::Some(kept),
         };
-        let options = Options { kept, resolver: self.options.resolver.for_model(), ..self.options };
+        let resolver = self.options.resolver.for_model(self.options.threads);
+        let options = Options { kept, resolver, ..self.options };
         CompiledModel::of(&self.model, subgraph, &options, shapes)
     }
 

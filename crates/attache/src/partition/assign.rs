@@ -134,19 +134,21 @@ pub(crate) struct Assignment {
 }
 
 /// Assigns the nodes of a graph to `delegates`, asking them in order. `source` is the model, and the index of the
-/// subgraph that the graph was imported from; `resolver` has the operators that the program registered. Nodes that no
+/// subgraph that the graph was imported from; `resolver` has the operators that the program registered; `threads` is the
+/// number of threads that run operators on the CPU. Nodes that no
 /// delegate takes stay on the CPU.
 pub(crate) fn assign(
     graph: &Graph,
     source: (&Model, usize),
     delegates: &[Arc<dyn Delegate>],
     resolver: &OpResolver,
+    threads: usize,
 ) -> Assignment {
     let steps = (0..graph.nodes.len()).map(|index| PlacedStep::Node(NodeId(index as u32))).collect();
     let reasons = vec![Vec::new(); graph.nodes.len()];
     let (unsupported, failures, names, panics) = Default::default();
     let mut assignment = Assignment { steps, reasons, unsupported, failures, names, panics };
-    delegates.iter().for_each(|delegate| assignment.take(graph, source, resolver, &**delegate));
+    delegates.iter().for_each(|delegate| assignment.take(graph, source, (resolver, threads), &**delegate));
     assignment
 }
 
@@ -167,18 +169,28 @@ struct Asked<'a> {
     source: (&'a Model, usize),
     /// The operators that the program registered.
     resolver: &'a OpResolver,
+    /// The number of threads that run operators on the CPU.
+    threads: usize,
 }
 
 impl Assignment {
     /// Offers a delegate the nodes that are still on the CPU and replaces those that it takes by partitions.
     /// If the delegate fails, it gets none.
-    fn take(&mut self, graph: &Graph, source: (&Model, usize), resolver: &OpResolver, delegate: &dyn Delegate) {
+    fn take(
+        &mut self,
+        graph: &Graph,
+        source: (&Model, usize),
+        (resolver, threads): (&OpResolver, usize),
+        delegate: &dyn Delegate,
+    ) {
         self.unsupported.push(BTreeSet::new());
         let named = guarded("a", "name", || delegate.name().to_owned());
         let name = named.as_ref().map_or("nameless", String::as_str).to_owned();
         let presented = named.and_then(|_| guarded(&name, "partitioning", || delegate.partitioning()));
         let taken = match presented {
-            Ok(partitioning) => self.offer(graph, &Asked { delegate, name: &name, partitioning, source, resolver }),
+            Ok(partitioning) => {
+                self.offer(graph, &Asked { delegate, name: &name, partitioning, source, resolver, threads })
+            }
             Err(failure) => {
                 let left: Vec<_> = self.steps.iter().filter_map(PlacedStep::node).collect();
                 self.note_failure(&left, &name, &failure);
@@ -282,7 +294,7 @@ impl Assignment {
     /// Asks a delegate to claim nodes that are still on the CPU. Returns the claims and records the reasons for the
     /// nodes that it does not claim. Fails if the delegate decides on the graph as a whole and fails in that.
     fn ask(&mut self, graph: &Graph, asked: &Asked<'_>) -> Result<Claims, DelegateError> {
-        let Asked { delegate, name, partitioning, source: (model, subgraph), .. } = asked;
+        let Asked { delegate, name, partitioning, source: (model, subgraph), threads, .. } = asked;
         let (first, last) = (partitioning.first_delegate_node_index, partitioning.last_delegate_node_index);
         let (mut refused, mut nodes) = (Vec::new(), Vec::new());
         for id in self.steps.iter().filter_map(PlacedStep::node) {
@@ -296,7 +308,7 @@ impl Assignment {
             }
         }
         let clustering = self.clustering(graph);
-        let context = GraphContext { model, subgraph: *subgraph, graph, nodes, clustering };
+        let context = GraphContext { model, subgraph: *subgraph, graph, nodes, threads: *threads, clustering };
         let (answers, panics) = answers(*delegate, name, &context)?;
         let mut claims: Claims = (0..graph.nodes.len()).map(|_| None).collect();
         for (id, answer) in context.nodes.iter().zip(answers) {

@@ -84,7 +84,7 @@ pub(crate) fn prepare(
     let log = attache_passes::run_with(&mut graph, &*shared.folded(subgraph));
     options.limits.check_graph(&graph, subgraph)?;
     shared.share_constants(&mut graph, subgraph);
-    let assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver);
+    let assignment = assign(&graph, (model, subgraph), &options.delegates, &options.resolver, options.threads);
     let fault = match fault(&assignment) {
         Some(fault) if !options.cpu_fallback => return Err(fault),
         fault => fault,

@@ -5,7 +5,9 @@
 
 #include <memory>
 
+#include "attache/attache.h"
 #include "tensorflow/lite/interpreter.h"
+#include "tensorflow/lite/interpreter_options.h"
 #include "tensorflow/lite/model_builder.h"
 #include "tensorflow/lite/mutable_op_resolver.h"
 
@@ -14,10 +16,13 @@ namespace tflite {
 // Makes interpreters of a model. The model and the operators may be destroyed afterwards.
 class InterpreterBuilder {
  public:
-  InterpreterBuilder(const FlatBufferModel& model, const OpResolver& op_resolver)
+  InterpreterBuilder(
+      const FlatBufferModel& model, const OpResolver& op_resolver,
+      const InterpreterOptions* options_experimental = nullptr)
       : model_(model.c_model()), options_(TfLiteInterpreterOptionsCreate()) {
     TfLiteInterpreterOptionsSetErrorReporter(options_, internal::ReportTo, model.error_reporter());
     op_resolver.AddTo(options_);
+    if (options_experimental && options_experimental->GetPreserveAllTensors()) PreserveAllTensorsExperimental();
   }
   ~InterpreterBuilder() { TfLiteInterpreterOptionsDelete(options_); }
   InterpreterBuilder(const InterpreterBuilder&) = delete;
@@ -41,6 +46,11 @@ class InterpreterBuilder {
     if (num_threads < -1) return kTfLiteError;
     TfLiteInterpreterOptionsSetNumThreads(options_, num_threads);
     return kTfLiteOk;
+  }
+  // Lets intermediate tensors keep the values of the last run, for debugging.
+  InterpreterBuilder& PreserveAllTensorsExperimental() {
+    attache_interpreter_options_set_preserve_all_tensors(options_, true);
+    return *this;
   }
   // The delegate stays valid as long as the interpreters.
   void AddDelegate(TfLiteDelegate* delegate) { TfLiteInterpreterOptionsAddDelegate(options_, delegate); }
