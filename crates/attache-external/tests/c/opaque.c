@@ -122,6 +122,9 @@ static TfLiteStatus Invoke(void* user_data, void* context, void* node) {
   return kTfLiteOk;
 }
 
+enum { kMmapRo = 1 };
+int TfLiteOpaqueTensorGetAllocationType(const void* tensor);
+
 // Aborts if the context adds a tensor that it should refuse, or refuses one that it should add.
 static void CheckAdded(void* context, int allocation_type, void* data, TfLiteStatus expected) {
   void* builder = TfLiteOpaqueTensorBuilderCreate();
@@ -134,7 +137,6 @@ static void CheckAdded(void* context, int allocation_type, void* data, TfLiteSta
 
 static void CheckTensors(void* context, const void* constant) {
   static float data;
-  enum { kMmapRo = 1 };
   CheckAdded(context, kMmapRo, &data, kTfLiteError);
   CheckAdded(context, kDynamic, NULL, kTfLiteError);
   CheckAdded(context, kDynamic, malloc(sizeof(float)), kTfLiteOk);
@@ -162,7 +164,7 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate, vo
     if ((code != kAdd && code != kMul) || TfLiteOpaqueNodeNumberOfInputs(node) != 2) continue;
     const void* a = TfLiteOpaqueNodeGetInput(context, node, 0);
     const void* b = TfLiteOpaqueNodeGetInput(context, node, 1);
-    if (i == 0) CheckTensors(context, b);
+    if (i == 0 && TfLiteOpaqueTensorGetAllocationType(b) == kMmapRo) CheckTensors(context, b);
     const TfLiteActivationParams* params = TfLiteOpaqueNodeGetBuiltinData(node);
     bool is_float = TfLiteOpaqueTensorType(a) == kFloat32 && TfLiteOpaqueTensorType(b) == kFloat32;
     if (is_float && params->activation == 0 && SameShape(a, b)) taken->data[taken->size++] = plan->data[i];
