@@ -2,9 +2,9 @@
 
     pip install ai-edge-litert numpy        (also tested: ai-edge-litert 1.0.1, tflite-runtime 2.14.0, with numpy<2)
     cargo rustc --profile dist -p attache-delegate --lib --crate-type cdylib
-    python plugin.py LIBRARY [--option KEY=VALUE]... compare [--command attache] [--limit N] PATH...
-    python plugin.py LIBRARY [--option KEY=VALUE]... cycles MODEL [--count 1000]
-    python plugin.py LIBRARY [--option KEY=VALUE]... behaviour MODEL RESIZABLE_MODEL
+    python plugin.py PLUGIN [--option KEY=VALUE]... compare [--command attache] [--limit N] PATH...
+    python plugin.py PLUGIN [--option KEY=VALUE]... cycles MODEL [--count 1000]
+    python plugin.py PLUGIN [--option KEY=VALUE]... behaviour MODEL RESIZABLE_MODEL
 
 PATH is a model, or a folder in which all model.tflite are taken, with their inputs in_K.npy; other inputs are random.
 
@@ -307,7 +307,7 @@ def behaviour(library, options, arguments):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("library")
+    parser.add_argument("plugin")
     parser.add_argument("--option", action="append", default=[])
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("compare")
@@ -325,7 +325,7 @@ def main():
     one.set_defaults(check=behaviour)
     arguments = parser.parse_args()
     options = dict(option.split("=", 1) for option in arguments.option)
-    sys.exit(not arguments.check(arguments.library, options, arguments))
+    sys.exit(not arguments.check(arguments.plugin, options, arguments))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ const SYSTEM_LIBRARIES: &str = "-lpthread -ldl -lm -lgcc_s -lc";
 struct Options {
     prefix: PathBuf,
     /// The folder of libraries below the prefix. Debian's is `lib/x86_64-linux-gnu`.
-    library_folder: PathBuf,
+    libdir: PathBuf,
     profile: String,
     has_gpu: bool,
 }
@@ -26,7 +26,7 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = parse(arguments)?;
     let built = build(&options)?;
-    let libraries = options.prefix.join(&options.library_folder);
+    let libraries = options.prefix.join(&options.libdir);
     fs::create_dir_all(&libraries)?;
     for name in ["libattache_c.so", "libattache_c.a"] {
         copy(&built.join(name), &libraries.join(name))?;
@@ -40,13 +40,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 fn parse(arguments: &[String]) -> Result<Options> {
     let mut options =
-        Options { prefix: PathBuf::new(), library_folder: "lib".into(), profile: "dist".to_owned(), has_gpu: true };
+        Options { prefix: PathBuf::new(), libdir: "lib".into(), profile: "dist".to_owned(), has_gpu: true };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
             "--prefix" => options.prefix = value()?.into(),
-            "--libdir" => options.library_folder = value()?.into(),
+            "--libdir" => options.libdir = value()?.into(),
             "--profile" => options.profile = value()?.clone(),
             "--no-gpu" => options.has_gpu = false,
             _ => bail!("usage: cargo xtask install --prefix FOLDER [--libdir FOLDER] [--profile NAME] [--no-gpu]"),
@@ -98,8 +98,8 @@ fn describe(options: &Options, libraries: &Path) -> Result<()> {
     // CMake compares numbers only.
     let number = version.split('-').next().unwrap_or(version);
     let up = |folders: usize| "/..".repeat(folders);
-    let depth = options.library_folder.components().count();
-    let folder = options.library_folder.display();
+    let depth = options.libdir.components().count();
+    let folder = options.libdir.display();
     let pkg_config = format!(
         "prefix=${{pcfiledir}}{}\nlibdir=${{prefix}}/{folder}\nincludedir=${{prefix}}/include\n\n\
          Name: attache\nDescription: Runs TensorFlow Lite models on the CPU and on any GPU\nVersion: {version}\n\
@@ -140,8 +140,8 @@ fn check_in(folder: &Path) -> Result<()> {
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a folder whose name is not UTF-8");
     // The folder of Debian's packages, which CMake looks into.
     let folder_of_libraries = Path::new("lib").join(must(Command::new("cc").arg("-print-multiarch"))?.trim());
-    let library_folder = text(&folder_of_libraries)?;
-    let arguments = ["--prefix", &text(&prefix)?, "--libdir", &library_folder, "--profile", "dev"];
+    let libdir = text(&folder_of_libraries)?;
+    let arguments = ["--prefix", &text(&prefix)?, "--libdir", &libdir, "--profile", "dev"];
     run(&arguments.map(str::to_owned))?;
     let build = folder.join("cmake");
     let mut configure = Command::new("cmake");

@@ -8,8 +8,8 @@
 //! - Null pointers, and pointers to objects that were deleted, are errors (`live.rs` knows which objects there are).
 //! - No panic leaves the library (`guard.rs`); it becomes an error and a message.
 //!
-//! Everything is exported under C names; there is no interface for Rust. This crate uses nothing but the public
-//! interface of `attache` and the structs of `attache-abi`.
+//! Everything is exported under C names; there is no interface for Rust. This crate uses the public interface of
+//! `attache`, the structs of `attache-abi`, and `attache-external`, which runs delegates and operators of others.
 
 mod access;
 mod arrays;

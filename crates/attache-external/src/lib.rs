@@ -13,7 +13,8 @@
 //! # Threads
 //!
 //! All calls into one delegate happen one at a time, whichever threads its interpreters run on, and even if a program
-//! passes its address several times. Interpreters that are to run at the same time need a delegate each. Kernels may be run by another thread than the one that made them.
+//! passes its address several times. Interpreters that are to run at the same time need a delegate each. Kernels
+//! may be run by another thread than the one that made them.
 
 mod calls;
 mod delegate;
