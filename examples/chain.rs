@@ -29,12 +29,28 @@ fn anchor(index: u32) -> vec2<f32> {
     return (vec2(f32(cell % cells), f32(cell / cells)) + 0.5) / f32(cells);
 }
 
-@compute @workgroup_size(1)
-fn main() {
-    var best = 0u;
-    for (var index = 1u; index < 896u; index++) {
-        best = select(best, index, scores[index] > scores[best]);
+var<workgroup> bests: array<u32, 128>;
+
+@compute @workgroup_size(128)
+fn main(@builtin(local_invocation_index) thread: u32) {
+    bests[thread] = thread;
+    for (var index = thread + 128u; index < 896u; index += 128u) {
+        bests[thread] = select(bests[thread], index, scores[index] > scores[bests[thread]]);
     }
+    for (var half = 64u; half > 0u; half /= 2u) {
+        workgroupBarrier();
+        if thread < half {
+            // Of equal ones the first.
+            let own = bests[thread];
+            let other = bests[thread + half];
+            let is_better = scores[other] > scores[own] || scores[other] == scores[own] && other < own;
+            bests[thread] = select(own, other, is_better);
+        }
+    }
+    if thread > 0u {
+        return;
+    }
+    let best = bests[0];
     let place = boxes[best];
     let centre = anchor(best) + vec2(place[0], place[1]) / 128.0;
     let size = vec2(place[2], place[3]) / 128.0 * 1.5;

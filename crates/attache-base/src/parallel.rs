@@ -61,17 +61,22 @@ pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() ->
 /// If calls to `work` panic, the other items are still processed, and then the first panic is resumed with its payload
 /// on the calling thread.
 pub fn each<T: Sync>(items: &[T], threads: usize, work: impl Fn(&T) + Sync) {
+    each_index(items.len(), threads, &|index| work(&items[index]));
+}
+
+/// Does what [`each`] says with the indices below `count`. Not generic, so that it is compiled once.
+fn each_index(count: usize, threads: usize, work: &(dyn Fn(usize) + Sync)) {
     let (next, panic) = (AtomicUsize::new(0), Mutex::new(None));
     let take = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(item))) {
+        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|index| *index < count) {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(index))) {
                 panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(payload);
             }
         }
     };
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(available).min(items.len()) {
+        for _ in 1..threads.min(available).min(count) {
             // If a thread cannot be started, the other threads process its items.
             drop(std::thread::Builder::new().spawn_scoped(scope, take));
         }

@@ -28,6 +28,9 @@ pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Found, Fault>
     if is_cpu(delegate) {
         return Ok(Found::Cpu);
     }
+    if let Some(external) = crate::external_delegate::delegate_at(delegate) {
+        return Ok(Found::External(external));
+    }
     #[cfg(feature = "gpu")]
     if let Some(gpu) = crate::gpu_delegate::delegate_at(delegate) {
         return Ok(Found::Own(gpu));
@@ -35,6 +38,15 @@ pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Found, Fault>
     // SAFETY: the program passes a valid delegate, which stays valid as long as interpreters that use it.
     let foreign = unsafe { ExternalDelegate::from_raw(delegate, "delegate") };
     foreign.map(|foreign| Found::External(Arc::new(foreign))).map_err(|error| Fault::new(error.to_string()))
+}
+
+/// Whether a delegate is one that this library made.
+pub(crate) fn is_own(delegate: *mut TfLiteDelegate) -> bool {
+    #[cfg(feature = "gpu")]
+    if crate::gpu_delegate::delegate_at(delegate).is_some() {
+        return true;
+    }
+    is_cpu(delegate) || crate::external_delegate::delegate_at(delegate).is_some()
 }
 
 exports! {

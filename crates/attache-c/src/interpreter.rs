@@ -67,7 +67,7 @@ impl TfLiteInterpreter {
     }
 
     /// Notes what cancels runs of the state's interpreter, if the options ask for it.
-    fn watch(&self, state: &State) {
+    pub(crate) fn watch(&self, state: &State) {
         let interpreter = state.interpreter.as_ref().filter(|_| state.configuration.is_cancellable);
         let cancellation = interpreter.map(attache::Interpreter::cancellation);
         *self.cancellation.lock().unwrap_or_else(PoisonError::into_inner) = cancellation;
@@ -181,6 +181,17 @@ pub(crate) fn cancel(interpreter: *const TfLiteInterpreter) -> TfLiteStatus {
     let result = cancellation.as_ref().map(Cancellation::cancel);
     let text = "cancellation is not enabled: call TfLiteInterpreterOptionsEnableCancellation first";
     interpreter.reporter.status(result.ok_or_else(|| Fault::new(text)))
+}
+
+/// Returns address and size of memory that a program sets for a tensor.
+pub(crate) fn custom_memory(allocation: *const TfLiteCustomAllocation, flags: i64) -> Result<(*mut u8, usize), Fault> {
+    // SAFETY: the caller of the C function passes null or a valid struct.
+    let allocation = unsafe { allocation.as_ref() }.filter(|allocation| !allocation.data.is_null());
+    let allocation = allocation.ok_or_else(|| Fault::new("null where memory is expected"))?;
+    if flags & SKIP_ALIGNMENT_CHECK == 0 && allocation.data.addr() % ALIGNMENT != 0 {
+        return Err(Fault::new(format!("the memory is not aligned to {ALIGNMENT} bytes")));
+    }
+    Ok((allocation.data.cast(), allocation.bytes))
 }
 
 /// Adds a delegate to an interpreter, which is prepared again with it.
@@ -346,19 +357,14 @@ exports! {
         flags: i64,
     ) -> TfLiteStatus {
         status(interpreter, |state| {
-            // SAFETY: the caller of the C function passes null or a valid struct.
-            let allocation = unsafe { allocation.as_ref() }.filter(|allocation| !allocation.data.is_null());
-            let allocation = allocation.ok_or_else(|| Fault::new("null where memory is expected"))?;
-            if flags & SKIP_ALIGNMENT_CHECK == 0 && allocation.data.addr() % ALIGNMENT != 0 {
-                return Err(Fault::new(format!("the memory is not aligned to {ALIGNMENT} bytes")));
-            }
+            let (data, size) = custom_memory(allocation, flags)?;
             let index = usize::try_from(index).map_err(|_| Fault::new("the index of a tensor is negative"))?;
-            state.set_custom(index, allocation.data.cast(), allocation.bytes)
+            state.set_custom(MAIN, index, data, size)
         })
     } else TfLiteStatus::ERROR;
 
-    /// Notes a handle of a delegate's for a tensor, which the interpreter never uses. An error if the tensor has one of
-    /// another delegate.
+    /// Sets a handle of a delegate's for a tensor. The delegate frees it when another one is set, and when the interpreter is
+    /// deleted. An error if the tensor has one of another delegate.
     fn TfLiteInterpreterSetBufferHandle(
         interpreter: *mut TfLiteInterpreter,
         tensor: *mut TfLiteTensor,
@@ -396,7 +402,8 @@ exports! {
         status(interpreter, |_| Ok(()));
     } else ();
 
-    /// Makes the bytes of a tensor readable through its field `data`.
+    /// Makes the bytes of a tensor readable through its field `data`: if that is marked as stale, the delegate of its handle
+    /// copies them there.
     fn TfLiteInterpreterEnsureTensorDataIsReadable(
         interpreter: *mut TfLiteInterpreter,
         index: c_int,
@@ -405,7 +412,7 @@ exports! {
             let exists = !state.subgraph(MAIN)?.tensor(index).is_null();
             let index = usize::try_from(index).ok().filter(|_| exists);
             let index = index.ok_or_else(|| Fault::new("a tensor that does not exist"))?;
-            state.address(MAIN, index).map(drop)
+            state.subgraph_mut(MAIN)?.tensors.refresh(index)
         })
     } else TfLiteStatus::ERROR;
 

@@ -12,13 +12,14 @@
 //! `attache`, the structs of `attache-abi`, and `attache-external`, which runs delegates and operators of others.
 
 mod access;
-mod arrays;
 mod asynchronous;
 mod cpu_delegate;
 mod delegates;
+mod external_delegate;
 mod fault;
 #[cfg(feature = "gpu")]
 mod gpu_delegate;
+mod graph;
 mod guard;
 mod interpreter;
 mod live;
@@ -26,11 +27,11 @@ mod model;
 mod operators;
 mod options;
 mod own;
+mod plan;
 mod signature;
 mod state;
 mod storage;
 mod telemetry;
 mod tensor;
-mod tensor_memory;
 mod tensors;
 mod version;

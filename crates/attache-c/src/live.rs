@@ -18,6 +18,7 @@ pub(crate) enum Kind {
     Interpreter,
     SignatureRunner,
     CpuDelegate,
+    ExternalDelegate,
     #[cfg(feature = "gpu")]
     GpuDelegate,
     WeightsCache,

@@ -4,6 +4,7 @@
 use std::ffi::{CString, c_char, c_int};
 
 use attache::Model;
+use attache::model::Signature;
 use attache_abi::report::{text_from_c, text_of_c};
 use attache_abi::{TfLiteStatus, TfLiteTensor};
 
@@ -53,16 +54,46 @@ impl Object for TfLiteSignatureRunner {
     const NAME: &'static str = "TfLiteSignatureRunner";
 }
 
+/// What a signature names: a subgraph, and tensors of its inputs and outputs.
+struct Names {
+    subgraph: usize,
+    inputs: Vec<(String, usize)>,
+    outputs: Vec<(String, usize)>,
+}
+
+impl From<&Signature> for Names {
+    fn from(signature: &Signature) -> Self {
+        let (inputs, outputs) = (signature.inputs.clone(), signature.outputs.clone());
+        Self { subgraph: signature.subgraph, inputs, outputs }
+    }
+}
+
+fn of_key(model: &Model, key: Option<&str>) -> Result<Names, Fault> {
+    let key = key.ok_or_else(|| Fault::new("bytes that are not UTF-8 where the key of a signature is expected"))?;
+    let signature = model.signatures().iter().find(|signature| signature.key == key);
+    signature.map(Names::from).ok_or_else(|| Fault::new(format!("the model has no signature \"{key}\"")))
+}
+
+/// Returns the first signature of a model. As in TensorFlow Lite, a model without signatures has one of its main subgraph,
+/// with the names of the tensors.
+fn first(model: &Model) -> Names {
+    if let Some(signature) = model.signatures().first() {
+        return Names::from(signature);
+    }
+    let main = &model.subgraphs()[MAIN];
+    let names = |list: &[usize]| list.iter().map(|index| (main.tensors[*index].name.clone(), *index)).collect();
+    Names { subgraph: MAIN, inputs: names(&main.inputs), outputs: names(&main.outputs) }
+}
+
 fn create(interpreter: *const TfLiteInterpreter, key: *const c_char) -> Result<*mut TfLiteSignatureRunner, Fault> {
-    // SAFETY: the caller of the C function passes null or a text that a zero byte ends.
-    let key = unsafe { text_from_c(key) };
-    let key =
-        key.ok_or_else(|| Fault::new("null, or bytes that are not UTF-8, where the key of a signature is expected"))?;
     let number = live::get(interpreter)?.number;
     live::get(interpreter)?.with(|state| {
-        let signature = state.model.signatures().iter().find(|signature| signature.key == key).cloned();
-        let signature = signature.ok_or_else(|| Fault::new(format!("the model has no signature \"{key}\"")))?;
-        state.require(signature.subgraph, (signature.subgraph != MAIN).then_some(key));
+        let signature = match key.is_null() {
+            true => first(&state.model),
+            // SAFETY: the caller of the C function passes a text that a zero byte ends.
+            false => of_key(&state.model, unsafe { text_from_c(key) })?,
+        };
+        state.require(signature.subgraph);
         let subgraph = state.subgraph(signature.subgraph)?;
         let named = |names: &[(String, usize)], list: &[c_int]| {
             let named = names.iter().filter_map(|(name, index)| {
@@ -115,7 +146,8 @@ fn find(list: &[Named], name: *const c_char) -> Option<&Named> {
 }
 
 exports! {
-    /// Returns a runner of the signature with this key; null if there is none. Delete it before the interpreter.
+    /// Returns a runner of the signature with this key; null if there is none. A null key stands for the first signature or,
+    /// in a model without signatures, for the main subgraph. Delete the runner before the interpreter.
     fn TfLiteInterpreterGetSignatureRunner(
         interpreter: *const TfLiteInterpreter,
         key: *const c_char,

@@ -1,7 +1,7 @@
 //! What an interpreter of the C API consists of: the interpreter of `attache`, and for each subgraph that the program
 //! uses the tensors that it sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
 use attache::{Interpreter, InterpreterBuilder, Model};
@@ -11,6 +11,7 @@ use crate::access::Access;
 use crate::fault::Fault;
 use crate::live::Owner;
 use crate::options::Configuration;
+use crate::plan::Plan;
 use crate::storage::Storage;
 use crate::tensors::Tensors;
 
@@ -29,17 +30,17 @@ pub(crate) struct State {
 
 /// A subgraph that the program uses.
 pub(crate) struct Subgraph {
-    /// The key of its signature; `None` for the main subgraph.
-    pub(crate) key: Option<String>,
+    index: usize,
     pub(crate) tensors: Tensors,
     pub(crate) inputs: Vec<c_int>,
     pub(crate) outputs: Vec<c_int>,
     pub(crate) variables: Vec<usize>,
-    /// The positions of the signature's inputs and outputs in those of the subgraph; all of them in the main one.
-    pub(crate) input_keys: Vec<Option<usize>>,
-    pub(crate) output_keys: Vec<Option<usize>>,
-    /// The memory of inputs and outputs, by the index of the tensor.
+    /// The memory of inputs, outputs and variables, by the index of the tensor.
     pub(crate) storage: BTreeMap<usize, Storage>,
+    /// The outputs whose shapes are known only after a run.
+    dynamic: BTreeSet<usize>,
+    /// The nodes, from when the program first asks for them.
+    plan: Option<Plan>,
     /// The shapes that the program set, by the position of the input.
     shapes: BTreeMap<usize, Vec<usize>>,
     is_allocated: bool,
@@ -58,7 +59,7 @@ impl State {
         };
         let has_delegates = !configuration.delegates.is_empty();
         let mut state = Self { model: model.clone(), configuration, interpreter, address, subgraphs: BTreeMap::new() };
-        state.require(MAIN, None);
+        state.require(MAIN);
         if has_delegates && state.interpreter.is_some() {
             // As in TensorFlow Lite, delegates have tensors allocated. Where extents are open, the program does it.
             let _ = state.allocate(MAIN);
@@ -71,15 +72,15 @@ impl State {
         let model = interpreter.model().clone();
         let interpreter = Some(interpreter);
         let mut state = Self { model, configuration, interpreter, address, subgraphs: BTreeMap::new() };
-        state.require(MAIN, None);
+        state.require(MAIN);
         state
     }
 
     /// Makes the tensors of a subgraph, unless there are some.
-    pub(crate) fn require(&mut self, subgraph: usize, key: Option<&str>) {
+    pub(crate) fn require(&mut self, subgraph: usize) {
         let owner = Owner { interpreter: self.address, subgraph };
         let model = &self.model;
-        self.subgraphs.entry(subgraph).or_insert_with(|| Subgraph::new(model, owner, key));
+        self.subgraphs.entry(subgraph).or_insert_with(|| Subgraph::new(model, owner));
     }
 
     pub(crate) fn subgraph(&self, subgraph: usize) -> Result<&Subgraph, Fault> {
@@ -100,9 +101,10 @@ impl State {
     fn ready(&mut self, subgraph: usize) -> Result<(&mut Subgraph, Access<'_>), Fault> {
         let (subgraph, interpreter) = self.parts(subgraph)?;
         if !subgraph.is_allocated {
-            return Err(Fault::new("tensors are not allocated: call AllocateTensors first, and after each resize"));
+            // The words of TensorFlow Lite, which programs know: AllocateTensors comes first, and after each resize.
+            return Err(Fault::new("Invoke called on model that is not ready."));
         }
-        let access = Access::new(interpreter, subgraph)?;
+        let access = Access::new(interpreter, subgraph.index)?;
         Ok((subgraph, access))
     }
 
@@ -118,8 +120,7 @@ impl State {
         subgraph.tensors.set_shape(tensor, &shape)?;
         subgraph.shapes.insert(position, shape);
         subgraph.is_allocated = false;
-        let allocation = subgraph.storage.get(&tensor).map_or(TfLiteAllocationType::ARENA_RW, Storage::allocation);
-        subgraph.tensors.set_data(tensor, std::ptr::null_mut(), allocation);
+        subgraph.tensors.set_data(tensor, std::ptr::null_mut(), subgraph.allocation(tensor));
         Ok(())
     }
 
@@ -156,7 +157,8 @@ impl State {
             self.interpreter = Some(self.configuration.build(&self.model, builder)?);
         }
         let (subgraph, interpreter) = self.parts(subgraph)?;
-        let mut access = Access::new(interpreter, subgraph)?;
+        let mut access = Access::new(interpreter, subgraph.index)?;
+        subgraph.reset_variables();
         access.resize(&subgraph.shapes)?;
         subgraph.note_shapes(&mut access)?;
         subgraph.give_addresses(&mut access)?;
@@ -194,11 +196,14 @@ impl State {
         let preserves = self.configuration.preserves && subgraph == MAIN;
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
+            subgraph.tensors.refresh(*tensor as usize)?;
             if let Some(bytes) = subgraph.storage.get(&(*tensor as usize)).and_then(Storage::bytes) {
                 access.write(position, &bytes[..subgraph.tensors.bytes(*tensor as usize)])?;
             }
         }
+        subgraph.write_variables(&mut access);
         access.invoke()?;
+        subgraph.read_variables(&mut access);
         subgraph.note_shapes(&mut access)?;
         for position in 0..subgraph.outputs.len() {
             subgraph.fetch(position, &access)?;
@@ -212,7 +217,8 @@ impl State {
         let (found, interpreter) = self.parts(MAIN)?;
         let Some(interpreter) = interpreter else { return Ok(()) };
         let is_shared = |found: &Subgraph, tensor: usize| {
-            found.inputs.iter().chain(&found.outputs).any(|shared| *shared as usize == tensor)
+            let mut shared = found.inputs.iter().chain(&found.outputs);
+            shared.any(|shared| *shared as usize == tensor) || found.variables.contains(&tensor)
         };
         for tensor in 0..found.tensors.len() {
             if is_shared(found, tensor) || !found.tensors.may_move(tensor) {
@@ -224,7 +230,8 @@ impl State {
             let storage = found.storage.entry(tensor).or_default();
             storage.fit(kept.bytes().len())?;
             storage.bytes_mut().unwrap_or_default()[..kept.bytes().len()].copy_from_slice(kept.bytes());
-            found.tensors.set_data(tensor, storage.address(), storage.allocation());
+            let address = storage.address();
+            found.tensors.set_data(tensor, address, found.allocation(tensor));
         }
         Ok(())
     }
@@ -256,12 +263,18 @@ impl State {
 
     /// Sets memory of the program's as that of a tensor. Its size is checked when tensors are allocated. Of tensors that
     /// are neither inputs nor outputs, nothing is written there.
-    pub(crate) fn set_custom(&mut self, tensor: usize, data: *mut u8, size: usize) -> Result<(), Fault> {
-        let is_constant = self.model.subgraphs()[MAIN].tensors.get(tensor).is_none_or(|it| it.constant.is_some());
+    pub(crate) fn set_custom(
+        &mut self,
+        subgraph: usize,
+        tensor: usize,
+        data: *mut u8,
+        size: usize,
+    ) -> Result<(), Fault> {
+        let is_constant = self.model.subgraphs()[subgraph].tensors.get(tensor).is_none_or(|it| it.constant.is_some());
         if is_constant {
             return Err(Fault::new("the tensor is a constant, or does not exist"));
         }
-        let found = self.subgraph_mut(MAIN)?;
+        let found = self.subgraph_mut(subgraph)?;
         found.is_allocated &= found.tensors.bytes(tensor) <= size;
         found.storage.insert(tensor, Storage::Custom(data, size));
         found.tensors.set_data(tensor, data, TfLiteAllocationType::CUSTOM);
@@ -273,7 +286,7 @@ impl State {
         let builder = self.configured(&configuration)?;
         let mut built = Some(configuration.build(&self.model, builder)?);
         for subgraph in self.subgraphs.values().filter(|subgraph| subgraph.is_allocated) {
-            Access::new(&mut built, subgraph)?.resize(&subgraph.shapes)?;
+            Access::new(&mut built, subgraph.index)?.resize(&subgraph.shapes)?;
         }
         (self.interpreter, self.configuration) = (built, configuration);
         Ok(())
@@ -290,31 +303,44 @@ impl State {
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.reset_variables();
         }
+        self.subgraphs.values_mut().for_each(Subgraph::reset_variables);
+    }
+
+    /// Returns the nodes of a subgraph, as its operators are placed now.
+    pub(crate) fn plan(&mut self, subgraph: usize) -> Result<&mut Plan, Fault> {
+        let model = self.model.clone();
+        let (found, interpreter) = self.parts(subgraph)?;
+        let access = Access::new(interpreter, subgraph);
+        let placement = access.as_ref().ok().map(Access::placement);
+        if found.plan.as_ref().is_none_or(|plan| !plan.is_of(&model, subgraph, placement)) {
+            found.plan = Some(Plan::new(&model, subgraph, placement));
+        }
+        found.plan.as_mut().ok_or_else(|| Fault::new("a subgraph without nodes"))
+    }
+
+    /// Sets the number of threads on the CPU; `None` for the library's choice.
+    pub(crate) fn set_threads(&mut self, threads: Option<usize>) {
+        self.configuration.threads = threads;
+        if let Some(interpreter) = &mut self.interpreter {
+            interpreter.set_threads(threads);
+        }
     }
 }
 
 impl Subgraph {
-    fn new(model: &Model, owner: Owner, key: Option<&str>) -> Self {
+    fn new(model: &Model, owner: Owner) -> Self {
         let source = &model.subgraphs()[owner.subgraph];
-        let signature = key.and_then(|key| model.signatures().iter().find(|signature| signature.key == key));
-        let keys = |tensors: &[usize], names: Option<&Vec<(String, usize)>>| {
-            let key = |(position, tensor): (usize, &usize)| match names {
-                Some(names) => names.iter().position(|(_, named)| named == tensor),
-                None => Some(position),
-            };
-            tensors.iter().enumerate().map(key).collect()
-        };
         let indices = |tensors: &[usize]| tensors.iter().map(|index| *index as c_int).collect();
         let variables = source.tensors.iter().enumerate().filter(|(_, tensor)| tensor.is_variable);
         Self {
-            key: key.map(str::to_owned),
+            index: owner.subgraph,
             tensors: Tensors::new(model, owner),
             inputs: indices(&source.inputs),
             outputs: indices(&source.outputs),
             variables: variables.map(|(index, _)| index).collect(),
-            input_keys: keys(&source.inputs, signature.map(|signature| &signature.inputs)),
-            output_keys: keys(&source.outputs, signature.map(|signature| &signature.outputs)),
             storage: BTreeMap::new(),
+            dynamic: BTreeSet::new(),
+            plan: None,
             shapes: BTreeMap::new(),
             is_allocated: false,
         }
@@ -343,32 +369,102 @@ impl Subgraph {
     /// Copies an output to the memory of its tensor, which has the size that the output had in the run.
     fn fetch(&mut self, position: usize, access: &Access<'_>) -> Result<(), Fault> {
         let tensor = self.outputs[position] as usize;
+        if self.dynamic.contains(&tensor) {
+            self.storage.entry(tensor).or_default();
+        }
         let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);
         storage.fit(size)?;
         access.read(position, &mut storage.bytes_mut().unwrap_or_default()[..size])?;
-        self.tensors.set_data(tensor, storage.address(), storage.allocation());
+        let address = storage.address();
+        self.tensors.set_data(tensor, address, self.allocation(tensor));
+        self.tensors.note_fresh(tensor);
         Ok(())
     }
 
-    /// Makes memory for inputs and outputs. It stays where it is, with its content, if its size does. Constants are in the
-    /// model, and tensors of strings have no memory here.
+    /// Returns how the bytes of a tensor that is no constant are allocated.
+    fn allocation(&self, tensor: usize) -> TfLiteAllocationType {
+        match self.storage.get(&tensor) {
+            Some(Storage::Custom(..)) => TfLiteAllocationType::CUSTOM,
+            _ if self.dynamic.contains(&tensor) => TfLiteAllocationType::DYNAMIC,
+            _ if self.variables.contains(&tensor) => TfLiteAllocationType::ARENA_RW_PERSISTENT,
+            _ => TfLiteAllocationType::ARENA_RW,
+        }
+    }
+
+    /// Notes which outputs have shapes only after a run. They have no memory until then.
+    fn note_dynamic(&mut self, access: &Access<'_>) {
+        let outputs = self.outputs.iter().enumerate().filter(|(_, tensor)| self.tensors.may_move(**tensor as usize));
+        self.dynamic =
+            outputs.filter(|(position, _)| access.is_dynamic(*position)).map(|(_, tensor)| *tensor as usize).collect();
+        for tensor in self.dynamic.clone() {
+            if !matches!(self.storage.get(&tensor), Some(Storage::Custom(..))) {
+                self.storage.remove(&tensor);
+                self.tensors.set_data(tensor, std::ptr::null_mut(), TfLiteAllocationType::DYNAMIC);
+            }
+        }
+    }
+
+    /// Makes memory for inputs, outputs and variables. It stays where it is, with its content, if its size does. Constants
+    /// are in the model, and tensors of strings have no memory here.
     fn give_addresses(&mut self, access: &mut Access<'_>) -> Result<(), Fault> {
+        self.note_dynamic(access);
         let shared = self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize);
-        for tensor in shared.filter(|tensor| self.tensors.may_move(*tensor)) {
+        let shared = shared.chain(self.variables.iter().copied());
+        for tensor in shared.filter(|tensor| self.tensors.may_move(*tensor) && !self.dynamic.contains(tensor)) {
             self.storage.entry(tensor).or_default();
         }
+        let mut addresses = Vec::new();
         for (tensor, storage) in &mut self.storage {
-            let is_new = storage.bytes().is_none();
+            let (is_first, is_new) = (storage.bytes().is_none(), !storage.has(self.tensors.bytes(*tensor)));
             storage.fit(self.tensors.bytes(*tensor))?;
-            if let Some(position) = self.inputs.iter().position(|input| *input as usize == *tensor)
-                && is_new
-            {
-                access.read_input(position, storage.bytes_mut().unwrap_or_default())?;
+            let bytes = storage.bytes_mut().unwrap_or_default();
+            let position = self.inputs.iter().position(|input| *input as usize == *tensor);
+            match (position.filter(|_| is_first), access.variable(*tensor).filter(|_| is_new)) {
+                (_, Some(variable)) if variable.len() == bytes.len() => bytes.copy_from_slice(variable),
+                (Some(position), _) => access.read_input(position, bytes)?,
+                _ => {}
             }
-            self.tensors.set_data(*tensor, storage.address(), storage.allocation());
+            addresses.push((*tensor, storage.address()));
+        }
+        for (tensor, address) in addresses {
+            self.tensors.set_data(tensor, address, self.allocation(tensor));
         }
         Ok(())
+    }
+
+    /// Copies the memory of variables to the interpreter.
+    fn write_variables(&self, access: &mut Access<'_>) {
+        for tensor in &self.variables {
+            let bytes = self.storage.get(tensor).and_then(Storage::bytes);
+            if let (Some(bytes), Some(variable)) = (bytes, access.variable(*tensor))
+                && let Some(bytes) = bytes.get(..variable.len())
+            {
+                variable.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Copies the variables of the interpreter to their memory.
+    fn read_variables(&mut self, access: &mut Access<'_>) {
+        for tensor in &self.variables {
+            let bytes = self.storage.get_mut(tensor).and_then(Storage::bytes_mut);
+            if let (Some(bytes), Some(variable)) = (bytes, access.variable(*tensor))
+                && let Some(bytes) = bytes.get_mut(..variable.len())
+            {
+                bytes.copy_from_slice(variable);
+            }
+        }
+    }
+
+    /// Sets the memory of variables to zero, or to the zero point if they are quantized int8.
+    fn reset_variables(&mut self) {
+        for tensor in &self.variables {
+            let first = self.tensors.first_byte(*tensor);
+            if let Some(bytes) = self.storage.get_mut(tensor).and_then(Storage::bytes_mut) {
+                bytes.fill(first);
+            }
+        }
     }
 
     /// Returns the bytes of a tensor.

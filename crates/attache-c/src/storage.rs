@@ -1,12 +1,11 @@
 #![allow(unsafe_code)]
-//! The bytes of an input or an output, as C code sees them.
+//! The bytes of an input, an output or a variable, as C code sees them.
 //!
 //! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize, and runs copy from or to
 //! it.
 
 use std::slice;
 
-use attache_abi::TfLiteAllocationType;
 use attache_base::AlignedBuffer;
 
 use crate::fault::Fault;
@@ -43,6 +42,15 @@ impl Storage {
         }
     }
 
+    /// Whether there is memory that [`Storage::fit`] keeps for this size.
+    pub(crate) fn has(&self, size: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::Own(buffer) => buffer.len() == size,
+            Self::Custom(..) => true,
+        }
+    }
+
     /// Makes `size` bytes of storage, unless there are as many. Bytes of another size are gone.
     pub(crate) fn fit(&mut self, size: usize) -> Result<(), Fault> {
         match self {
@@ -56,14 +64,6 @@ impl Storage {
                 *self = Self::Own(buffer);
                 Ok(())
             }
-        }
-    }
-
-    /// Returns what a tensor with this storage states about it.
-    pub(crate) fn allocation(&self) -> TfLiteAllocationType {
-        match self {
-            Self::Custom(..) => TfLiteAllocationType::CUSTOM,
-            Self::None | Self::Own(_) => TfLiteAllocationType::ARENA_RW,
         }
     }
 

@@ -2,6 +2,7 @@
 //! The `TfLiteTensor`s of a subgraph. Their addresses stay the same as long as the interpreter exists; what is in them
 //! changes with shapes and with the memory of their bytes.
 
+use std::collections::BTreeSet;
 use std::ffi::{CString, c_int, c_void};
 
 use attache::model::Tensor;
@@ -11,15 +12,19 @@ use attache_abi::{
     TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate, TfLiteFloatArray,
     TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
 };
+use attache_external::opaque::tensor_memory::free_parts;
+use attache_external::{copy_from_handle, free_handle};
 
+use crate::delegates::is_own;
 use crate::fault::Fault;
 use crate::live::{self, Owner};
-use crate::tensor_memory::free_parts;
 
 /// The tensors of one subgraph, in the order of the file.
 pub(crate) struct Tensors {
     list: *mut TfLiteTensor,
     data_types: Vec<DataType>,
+    /// The tensors that have handles of delegates of others.
+    handles: BTreeSet<usize>,
     /// What the tensors' `name` points to.
     _names: Vec<CString>,
 }
@@ -31,7 +36,8 @@ impl Tensors {
         let list: Box<[_]> = tensors.iter().zip(&names).map(|(tensor, name)| tensor_of(tensor, name)).collect();
         let list = Box::into_raw(list).cast::<TfLiteTensor>();
         live::note_tensors(list, tensors.len(), owner);
-        Self { list, data_types: tensors.iter().map(|tensor| tensor.data_type).collect(), _names: names }
+        let data_types = tensors.iter().map(|tensor| tensor.data_type).collect();
+        Self { list, data_types, handles: BTreeSet::new(), _names: names }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,13 +95,20 @@ impl Tensors {
         extents.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
     }
 
+    /// Returns what the bytes of a variable are before the first run.
+    pub(crate) fn first_byte(&self, index: usize) -> u8 {
+        // SAFETY: `at` returns null or the address of a tensor of the list.
+        let tensor = unsafe { self.at(index).as_ref() }.filter(|tensor| tensor.kind == TfLiteType::INT8);
+        tensor.map_or(0, |tensor| tensor.params.zero_point as u8)
+    }
+
     /// Returns the size of a tensor in bytes.
     pub(crate) fn bytes(&self, index: usize) -> usize {
         // SAFETY: `at` returns null or the address of a tensor of the list.
         unsafe { self.at(index).as_ref() }.map_or(0, |tensor| tensor.bytes)
     }
 
-    /// Notes a handle of a delegate's for a tensor. An error if the tensor is of another delegate.
+    /// Sets a handle of a delegate's for a tensor, in place of one that the delegate then frees. An error if the tensor is of another delegate.
     pub(crate) fn set_handle(
         &mut self,
         index: usize,
@@ -106,8 +119,43 @@ impl Tensors {
         if !tensor.delegate.is_null() && tensor.delegate != delegate {
             return Err(Fault::new("the tensor has a handle of another delegate"));
         }
-        (tensor.delegate, tensor.buffer_handle) = (delegate, handle);
+        tensor.delegate = delegate;
+        self.free_handle(index);
+        self.tensor(index).buffer_handle = handle;
+        // Attaché's own delegates have no buffers, and may be deleted before the interpreter.
+        if !is_own(delegate) {
+            self.handles.insert(index);
+        }
         Ok(())
+    }
+
+    /// Has the delegate of a tensor free the buffer of its handle, if it has one.
+    fn free_handle(&mut self, index: usize) {
+        if self.handles.remove(&index) {
+            // SAFETY: delegates of others that programs set for tensors stay valid as long as the interpreter.
+            unsafe { free_handle(self.at(index)) };
+        }
+    }
+
+    /// Copies the bytes of a tensor from the buffer of its delegate, if the program or the delegate said that those in memory
+    /// are stale.
+    pub(crate) fn refresh(&mut self, index: usize) -> Result<(), Fault> {
+        if !self.tensor(index).data_is_stale {
+            return Ok(());
+        }
+        // SAFETY: as in `free_handle`; no reference to the tensor is kept.
+        let is_read = self.handles.contains(&index) && unsafe { copy_from_handle(self.at(index)) }.is_ok();
+        if !is_read {
+            let text = "the bytes of a tensor are stale, and no delegate gives those of its buffer";
+            return Err(Fault::new(text));
+        }
+        self.tensor(index).data_is_stale = false;
+        Ok(())
+    }
+
+    /// Notes that the bytes of a tensor in memory are those of the last run.
+    pub(crate) fn note_fresh(&mut self, index: usize) {
+        self.tensor(index).data_is_stale = false;
     }
 
     /// Sets where the bytes of a tensor are; null while they are nowhere.
@@ -122,6 +170,7 @@ impl Drop for Tensors {
     fn drop(&mut self) {
         live::forget_tensors(self.list);
         for index in 0..self.len() {
+            self.free_handle(index);
             let tensor = self.tensor(index);
             // The bytes belong to the model or to the interpreter.
             tensor.data = std::ptr::null_mut();

@@ -116,6 +116,36 @@ fn of_two() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model with two signatures of its second subgraph: "sum" names the first input and the sum, "product" both
+/// inputs, in the other order of their names, and the product.
+fn of_subsets() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let tensor = |name: &str| TensorBuilder::new(name, DataType::Float32, [4]);
+    let main = builder.subgraph("main");
+    let [x, y] = ["x", "y"].map(|name| builder.tensor(main, tensor(name)));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::NEG, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let other = builder.subgraph("other");
+    let [a, b, sum, product] = ["a", "b", "sum", "product"].map(|name| builder.tensor(other, tensor(name)));
+    builder.operator(other, OperatorBuilder::new(BuiltinOperator::ADD, [a, b], [sum]));
+    builder.operator(other, OperatorBuilder::new(BuiltinOperator::MUL, [a, b], [product]));
+    builder.inputs(other, &[a, b]).outputs(other, &[sum, product]);
+    builder.signature("sum", other, &[("one", a)], &[("sum", sum)]);
+    builder.signature("product", other, &[("first", b), ("second", a)], &[("product", product)]);
+    builder.finish()
+}
+
+/// Writes a model whose output has a shape that follows from the values of the input.
+fn of_where() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let x = builder.tensor(subgraph, TensorBuilder::new("x", DataType::Bool, [4]));
+    let y = builder.tensor(subgraph, TensorBuilder::new("y", DataType::Int64, [1, 1]));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::WHERE, [x], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -128,6 +158,8 @@ impl Models {
         std::fs::write(models.path("signatures"), of_signatures()).unwrap();
         std::fs::write(models.path("custom"), of_custom()).unwrap();
         std::fs::write(models.path("two"), of_two()).unwrap();
+        std::fs::write(models.path("subsets"), of_subsets()).unwrap();
+        std::fs::write(models.path("where"), of_where()).unwrap();
         models
     }
 
@@ -153,9 +185,18 @@ fn headers_are_clean_in_c99_and_cpp17() {
 #[test]
 fn every_function_works_and_refuses_what_is_invalid() {
     let models = Models::new();
-    let cases = crate_folder().join("../../conformance/cases");
-    let variable = cases.join("f32_UNIDIRECTIONAL_SEQUENCE_LSTM_coupled/model.tflite");
-    run("functions.c", &[&models.path("add"), &variable, &models.path("signatures")]);
+    run("functions.c", &[&models.path("add"), &with_variables(), &models.path("signatures")]);
+}
+
+/// Returns the path of a model whose state is in variables.
+fn with_variables() -> PathBuf {
+    crate_folder().join("../../conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_coupled/model.tflite")
+}
+
+#[test]
+fn variables_and_dynamic_outputs_have_memory() {
+    let models = Models::new();
+    run("variables.c", &[&with_variables(), &models.path("where")]);
 }
 
 #[test]
@@ -227,6 +268,16 @@ fn what_is_exported_is_what_the_headers_declare() {
     let missing: Vec<_> = found.difference(&exported).collect();
     let unknown: Vec<_> = exported.difference(&found).collect();
     assert!(missing.is_empty() && unknown.is_empty(), "only declared: {missing:?}, only exported: {unknown:?}");
+}
+
+#[test]
+fn codes_of_operators_have_the_names_of_the_schema() {
+    let header = crate_folder().join("include/tensorflow/lite/schema/schema_generated.h");
+    let text = std::fs::read_to_string(header).unwrap();
+    for operator in BuiltinOperator::ENUM_VALUES {
+        let line = format!("  BuiltinOperator_{} = {},", operator.variant_name().unwrap(), operator.0);
+        assert!(text.lines().any(|other| other == line), "the header lacks {line}");
+    }
 }
 
 /// What the binary interface of a function shows without its types: the number of arguments, and whether it returns
@@ -331,6 +382,12 @@ fn declarations_have_the_arguments_and_results_of_the_definitions() {
 fn classes_for_cpp_work() {
     let models = Models::new();
     run("classes.cc", &[&models.path("add"), &models.path("signatures"), &models.path("two")]);
+}
+
+#[test]
+fn members_of_classes_show_the_interpreter() {
+    let models = Models::new();
+    run("members.cc", &[&models.path("two"), &models.path("signatures"), &models.path("subsets")]);
 }
 
 #[test]

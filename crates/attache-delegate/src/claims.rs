@@ -41,7 +41,7 @@ impl Claims {
         resolver.add_custom(UNKNOWN, 1..=i32::MAX, |declaration| Ok(Arc::new(UnknownOperator::new(declaration))));
         loop {
             let inputs = graph.inputs_of(graph.nodes.iter());
-            let part = graph.model(graph.nodes.iter(), &inputs, outputs, &BTreeMap::new())?;
+            let part = graph.model(graph.nodes.iter(), &inputs, outputs, &BTreeMap::new(), false)?;
             let asked =
                 Arc::new(Asked { gpu: gpu.clone(), partitioning: partitioning.clone(), answers: Mutex::default() });
             let builder = Interpreter::builder(&part.model).threads(1);

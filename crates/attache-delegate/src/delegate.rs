@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use attache::{Error, GpuDelegate, Interpreter, Shape};
+use attache::{Delegate, Error, GpuDelegate, Interpreter, Shape};
 use attache_abi::report::text_of_c;
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateFlags, TfLiteIntArray, TfLiteStatus};
 
@@ -162,7 +162,8 @@ impl GpuPlugin {
         let inputs: Vec<usize> = part.inputs.iter().copied().filter(|tensor| graph.is_input(*tensor)).collect();
         let outputs = part.outputs.clone();
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let model = graph.model(nodes, &inputs, &outputs, shapes).map_err(|error| text(&error))?.model;
+        let is_stored = self.gpu.cache().is_some();
+        let model = graph.model(nodes, &inputs, &outputs, shapes, is_stored).map_err(|error| text(&error))?.model;
         let builder = Interpreter::builder(&model).threads(usize::try_from(threads).unwrap_or(1));
         let compiled = builder.delegate(self.gpu.clone()).compile().map_err(|error| text(&error))?;
         for node in compiled.placement().left_behind() {

@@ -190,18 +190,21 @@ impl Graph {
         self.tensors.get(&tensor).is_some_and(|tensor| tensor.constant.is_none() && !tensor.is_variable)
     }
 
-    /// Builds a model of some nodes. `shapes` replaces the shapes of tensors that the runtime states.
+    /// Builds a model of some nodes. `shapes` replaces the shapes of tensors that the runtime states. `is_stored` tells
+    /// whether what is prepared of the model may be stored.
     pub(crate) fn model<'a>(
         &self,
         nodes: impl Iterator<Item = &'a Node> + Clone,
         inputs: &[usize],
         outputs: &[usize],
         shapes: &BTreeMap<usize, Shape>,
+        is_stored: bool,
     ) -> Result<PartModel, ModelError> {
         let used = nodes.clone().flat_map(Node::tensors).chain(inputs.iter().chain(outputs).copied());
         let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
         let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
-        let mut builder = ModelBuilder::new(&self.description(nodes.clone(), &tensors));
+        let weights = if is_stored { self.hash_of_weights(&tensors) } else { 0 };
+        let mut builder = ModelBuilder::new(&self.description(nodes.clone(), &tensors, weights));
         builder.subgraph("main");
         for index in &tensors {
             builder.tensor(0, self.tensors[index].build(shapes.get(index)));
@@ -218,13 +221,27 @@ impl Graph {
 impl Graph {
     /// Describes some nodes, so that what is stored for them is not found for other nodes of equal structure, such as
     /// others of the same model, whose large constants no key contains where the user names the model.
-    fn description<'a>(&self, nodes: impl Iterator<Item = &'a Node>, tensors: &[usize]) -> String {
+    fn description<'a>(&self, nodes: impl Iterator<Item = &'a Node>, tensors: &[usize], weights: u128) -> String {
         // The graph has no name, so that the names of its tensors stand for it.
         let mut names = DefaultHasher::new();
         self.tensors.values().for_each(|tensor| tensor.name.hash(&mut names));
         let nodes: Vec<c_int> = nodes.map(|node| node.index).collect();
         let (count, plan, names) = (self.all_tensors, self.nodes.len(), names.finish());
-        format!("nodes {nodes:?}, tensors {tensors:?} of {count} tensors {names:016x}, {plan} nodes")
+        format!(
+            "nodes {nodes:?}, tensors {tensors:?} of {count} tensors {names:016x}, {plan} nodes, weights {weights:032x}"
+        )
+    }
+
+    /// Returns a hash of all constants among some tensors: subgraphs of one model may have the same nodes and tensors, and
+    /// differ in a few weights.
+    fn hash_of_weights(&self, tensors: &[usize]) -> u128 {
+        let constants = tensors.iter().filter_map(|index| self.tensors.get(index)?.constant.as_ref());
+        let mut hasher = twox_hash::XxHash3_128::new();
+        constants.for_each(|constant| {
+            hasher.write(&constant.len().to_le_bytes());
+            hasher.write(constant);
+        });
+        hasher.finish_128()
     }
 }
 

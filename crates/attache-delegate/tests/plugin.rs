@@ -101,3 +101,41 @@ fn partitions_of_equal_structure_are_stored_apart() {
         assert_eq!(interpreter.output(0).expect("an output").as_slice::<f32>().expect("floats"), [60.0; ELEMENTS]);
     }
 }
+
+/// Returns a model with the signatures "two" and "ten" of two subgraphs, which multiply one element by these
+/// numbers, and are equal otherwise.
+fn twin_subgraphs() -> Model {
+    let mut builder = ModelBuilder::new("twins");
+    for (key, factor) in [("two", 2.0f32), ("ten", 10.0)] {
+        let subgraph = builder.subgraph("");
+        let [x, y] = [(); 2].map(|()| builder.tensor(subgraph, TensorBuilder::new("", Float32, [ELEMENTS])));
+        let mut factors = [2.0; ELEMENTS];
+        factors[ELEMENTS / 3] = factor;
+        let factor = builder.tensor(subgraph, TensorBuilder::values("", [ELEMENTS], &factors));
+        let options = BuiltinOptionsT::MulOptions(Box::default());
+        builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::MUL, [x, factor], [y]).options(options));
+        builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+        builder.signature(key, subgraph, &[("x", x)], &[("y", y)]);
+    }
+    Model::from_bytes(builder.finish()).expect("a model")
+}
+
+#[test]
+fn subgraphs_that_differ_in_their_weights_alone_are_stored_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("a path");
+    let model = twin_subgraphs();
+    for _ in 0..2 {
+        let options = [("software", "true"), ("serialization_dir", folder), ("model_token", "twins")];
+        let hosted = compile(&model, ExternalDelegate::load(library(), &options).expect("the plug-in"));
+        let mut interpreter = hosted.interpreter().expect("an interpreter");
+        for (key, expected) in [("two", 6.0), ("ten", 30.0)] {
+            let mut runner = interpreter.signature(key).expect("a signature");
+            assert_eq!(runner.placement().delegated(), 1, "{}", runner.placement());
+            runner.write("x", &[3.0f32; ELEMENTS]).expect("it is written");
+            runner.invoke().expect("it runs");
+            let outputs = runner.read::<f32>("y").expect("floats");
+            assert_eq!((outputs[0], outputs[ELEMENTS / 3]), (6.0, expected));
+        }
+    }
+}

@@ -7,8 +7,8 @@
 //! tensors, if a tensor of theirs is sparse or has no fixed size, and, for classic delegates, if the struct of their
 //! options is not documented ([`attache_abi::params_of`]).
 //!
-//! The functions of TensorFlow Lite's opaque API (`TfLiteOpaque…`, `TfLiteOperator…`), which opaque delegates and operators
-//! call, are in [`opaque`]. A program or library that loads such delegates has to export them.
+//! The functions of TensorFlow Lite's opaque API (`TfLiteOpaque…`, `TfLiteOperator…`) and those on arrays and tensors
+//! (`TfLiteIntArray…`, `TfLiteTensor…`), which opaque delegates and operators call, are in [`opaque`]. A program or library that loads such delegates has to export them.
 //!
 //! # Threads
 //!
@@ -18,7 +18,9 @@
 
 mod calls;
 mod delegate;
+mod file_nodes;
 mod guard;
+mod handles;
 mod kernel;
 mod library;
 mod memory;
@@ -29,4 +31,6 @@ mod session;
 mod source;
 
 pub use delegate::ExternalDelegate;
+pub use file_nodes::FileNodes;
+pub use handles::{copy_from_handle, free_handle};
 pub use registered::{add_operator, add_registration};

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
 #include "tensorflow/lite/c/c_api_opaque.h"
+#include "tensorflow/lite/delegates/xnnpack/xnnpack_delegate.h"
 
 static int made, freed, prepared, invoked;
 
@@ -259,10 +260,67 @@ static void fallbacks(const char* path) {
   TfLiteModelDelete(model);
 }
 
+static int copied, freed_handles;
+
+static TfLiteStatus copy_from(
+    TfLiteContext* context, TfLiteDelegate* delegate, TfLiteBufferHandle handle, TfLiteTensor* tensor) {
+  (void)context;
+  CHECK(tensor->delegate == delegate);
+  for (size_t i = 0; i < tensor->bytes / sizeof(float); ++i) tensor->data.f[i] = (float)handle;
+  ++copied;
+  return kTfLiteOk;
+}
+
+static void free_handle(TfLiteContext* context, TfLiteDelegate* delegate, TfLiteBufferHandle* handle) {
+  (void)context;
+  (void)delegate;
+  *handle = kTfLiteNullBufferHandle;
+  ++freed_handles;
+}
+
+/* Buffers of a delegate are copied where memory is stale, and freed. */
+static void handles(const char* path) {
+  TfLiteModel* model = TfLiteModelCreateFromFile(path);
+  TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, NULL);
+  TfLiteModelDelete(model);
+  TfLiteDelegate owner = TfLiteDelegateCreate();
+  owner.CopyFromBufferHandle = copy_from;
+  owner.FreeBufferHandle = free_handle;
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  TfLiteTensor* a = TfLiteInterpreterGetInputTensor(interpreter, 0);
+  const int index = TfLiteInterpreterGetInputTensorIndex(interpreter, 0);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 5, &owner) == kTfLiteOk && freed_handles == 0);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, a, 7, &owner) == kTfLiteOk && freed_handles == 1);
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk && copied == 0);
+  a->data_is_stale = true;
+  CHECK(TfLiteInterpreterEnsureTensorDataIsReadable(interpreter, index) == kTfLiteOk && copied == 1);
+  CHECK(a->data.f[3] == 7.0f && !a->data_is_stale);
+  a->data.f[3] = 1.0f;
+  a->data_is_stale = true;
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk && copied == 2);
+  CHECK(TfLiteInterpreterGetOutputTensor(interpreter, 0)->data.f[3] == 7.0f);
+
+  /* Delegates of the library have no buffers, and may be deleted first. */
+  TfLiteDelegate* cpu = TfLiteXNNPackDelegateCreate(NULL);
+  TfLiteTensor* sum = TfLiteInterpreterGetTensor(interpreter, TfLiteInterpreterGetOutputTensorIndex(interpreter, 0));
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, sum, 3, cpu) == kTfLiteOk && sum->buffer_handle == 3);
+  TfLiteXNNPackDelegateDelete(cpu);
+
+  /* Stale bytes without a buffer are an error. */
+  TfLiteTensor* b = TfLiteInterpreterGetInputTensor(interpreter, 1);
+  b->data_is_stale = true;
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteError);
+  b->data_is_stale = false;
+  CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
+  TfLiteInterpreterDelete(interpreter);
+  CHECK(freed_handles == 2);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   operators(argv[1]);
   delegates(argv[2]);
   fallbacks(argv[2]);
+  handles(argv[2]);
   return 0;
 }

@@ -356,7 +356,9 @@ static void signatures(const char* path) {
   CHECK(TfLiteInterpreterGetSignatureCount(interpreter) == 2);
   CHECK(TfLiteInterpreterGetSignatureKey(interpreter, 2) == NULL);
   CHECK(TfLiteInterpreterGetSignatureRunner(interpreter, "none") == NULL && errors() == 1);
-  CHECK(TfLiteInterpreterGetSignatureRunner(interpreter, NULL) == NULL && errors() == 1);
+  TfLiteSignatureRunner* unnamed = TfLiteInterpreterGetSignatureRunner(interpreter, NULL);
+  CHECK(strcmp(TfLiteSignatureRunnerGetInputName(unnamed, 0), "in") == 0);
+  TfLiteSignatureRunnerDelete(unnamed);
   for (int32_t i = 0; i < 2; ++i) {
     const char* key = TfLiteInterpreterGetSignatureKey(interpreter, i);
     TfLiteSignatureRunner* runner = TfLiteInterpreterGetSignatureRunner(interpreter, key);

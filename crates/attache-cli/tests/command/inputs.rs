@@ -57,8 +57,13 @@ fn options_that_mean_nothing_are_not_ignored() {
     }
     let answer = run(&["--input", &input, "--seed", "3"]);
     assert!(answer.status == 0 && answer.stderr.contains("--seed changes nothing"), "{}", answer.stderr);
-    for option in [&["--submission", "encoder"][..], &["--no-shader-f16"], &["--as-hardware"], &["--emulate-matrices"]]
-    {
+    for option in [
+        &["--inference-preference", "balanced"][..],
+        &["--submission", "encoder"],
+        &["--no-shader-f16"],
+        &["--as-hardware"],
+        &["--emulate-matrices"],
+    ] {
         let answer = run(option);
         assert!(answer.status == 2 && answer.stderr.contains(option[0]), "{option:?}: {}", answer.stderr);
     }

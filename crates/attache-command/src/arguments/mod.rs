@@ -100,6 +100,17 @@ impl PrecisionName {
     }
 }
 
+/// The values of `--inference-preference`: the intended use of the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PreferenceName {
+    /// One run at a time: the least memory, and the device opens soonest.
+    FastSingleAnswer,
+    /// Several runs in progress: the most runs per second.
+    SustainedSpeed,
+    /// Two runs in progress.
+    Balanced,
+}
+
 /// The values of `--cache`: the folder for stored plans and packed weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CacheArgument {
@@ -168,6 +179,13 @@ pub(crate) struct DeviceArguments {
     /// How commands are submitted to the GPU; by default replayed where that is possible
     #[arg(long)]
     pub(crate) submission: Option<SubmissionName>,
+    /// Intended use of the GPU, which decides how many runs it can execute concurrently [default: sustained-speed for
+    /// `bench`, which measures that too, else fast-single-answer]
+    #[arg(long)]
+    pub(crate) inference_preference: Option<PreferenceName>,
+    /// The preference of the command, if the line names none.
+    #[arg(skip = PreferenceName::FastSingleAnswer)]
+    pub(crate) usual_preference: PreferenceName,
     /// Kernel variant that the GPU uses wherever it applies; `check` takes `all` for each in turn
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Option<String>,
@@ -210,8 +228,13 @@ fn option(text: &str) -> Result<(String, String), String> {
 }
 
 impl DeviceArguments {
+    /// Returns the arguments for a command that usually has this preference.
+    pub(crate) fn usually(&self, preference: PreferenceName) -> Self {
+        Self { usual_preference: preference, ..self.clone() }
+    }
+
     /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
-    pub(crate) const IDS: [&str; 16] = [
+    pub(crate) const IDS: [&str; 17] = [
         "delegate",
         "backend",
         "adapter",
@@ -221,6 +244,7 @@ impl DeviceArguments {
         "emulate_matrices",
         "quantized",
         "submission",
+        "inference_preference",
         "variant",
         "external_delegate",
         "external_delegate_option",
@@ -235,6 +259,7 @@ impl DeviceArguments {
     pub(crate) fn of_gpus_alone(&self) -> Option<&'static str> {
         let options = [
             ("--submission", self.submission.is_some()),
+            ("--inference-preference", self.inference_preference.is_some()),
             ("--no-shader-f16", self.no_shader_f16),
             ("--as-hardware", self.as_hardware),
             ("--emulate-matrices", self.emulate_matrices),

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, EntryArguments, IoName, whole};
+use crate::arguments::{DeviceArguments, EntryArguments, IoName, PreferenceName, whole};
 use crate::console::{Console, Report, counted};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ impl Bench {
         let source = Source::find(model)?;
         let name = source.name.clone();
         let begin = Instant::now();
-        let opening = Device::open_beside(&self.device);
+        let opening = Device::open_beside(&self.device.usually(PreferenceName::SustainedSpeed));
         let start = Instant::now();
         let bytes = source.read()?;
         let read = milliseconds(start);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use attache::gpu::{
-    self, AlignedBytes, Backend, DeviceMemory, GpuDelegate, GpuDelegateOptions, GpuStage, MemoryBinding, Precision,
-    Quantized, Submission, VariantChoice,
+    self, AlignedBytes, Backend, DeviceMemory, GpuDelegate, GpuDelegateOptions, GpuStage, InferencePreference,
+    MemoryBinding, Precision, Quantized, Submission, VariantChoice,
 };
 use attache::graph::{Graph, NodeId};
 use attache::{Error, ErrorKind, Interpreter, Limits};
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{Adapter, DevicePeaks, Gpu, OpenTimes, Wish};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
-use crate::arguments::{BackendName, IoName, PrecisionName, QuantizedName, SubmissionName};
+use crate::arguments::{BackendName, IoName, PrecisionName, PreferenceName, QuantizedName, SubmissionName};
 use crate::failure::{Failure, Kind};
 
 /// The delegate of an opened GPU.
@@ -32,7 +32,12 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
         PrecisionName::F32F16 => Precision::F32F16,
         PrecisionName::F16 => Precision::F16,
     };
-    let mut options = GpuDelegateOptions::default().precision(precision);
+    let preference = match wish.preference {
+        PreferenceName::FastSingleAnswer => InferencePreference::FastSingleAnswer,
+        PreferenceName::SustainedSpeed => InferencePreference::SustainedSpeed,
+        PreferenceName::Balanced => InferencePreference::Balanced,
+    };
+    let mut options = GpuDelegateOptions::default().precision(precision).inference_preference(preference);
     if let Some(quantized) = quantized(wish.quantized) {
         options = options.quantized(quantized);
     }

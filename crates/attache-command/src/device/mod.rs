@@ -28,7 +28,8 @@ use serde::{Deserialize, Serialize};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
 use crate::arguments::{
-    BackendName, CacheArgument, DelegateName, DeviceArguments, IoName, PrecisionName, QuantizedName, SubmissionName,
+    BackendName, CacheArgument, DelegateName, DeviceArguments, IoName, PrecisionName, PreferenceName, QuantizedName,
+    SubmissionName,
 };
 use crate::failure::{Failure, Kind};
 use crate::measure::timing::milliseconds;
@@ -99,6 +100,7 @@ pub(crate) struct Wish {
     pub(crate) emulate_matrices: bool,
     pub(crate) quantized: QuantizedName,
     pub(crate) submission: Option<SubmissionName>,
+    pub(crate) preference: PreferenceName,
     pub(crate) variant: Option<String>,
     /// Whether a software adapter may be chosen.
     pub(crate) software: bool,
@@ -179,6 +181,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         emulate_matrices: *emulate_matrices,
         quantized: *quantized,
         submission: *submission,
+        preference: arguments.inference_preference.unwrap_or(arguments.usual_preference),
         variant: variant.clone(),
         software,
         cache: arguments.cache.as_ref().and_then(CacheArgument::folder),
@@ -460,6 +463,8 @@ mod tests {
             emulate_matrices: false,
             quantized: QuantizedName::View,
             submission: None,
+            inference_preference: None,
+            usual_preference: PreferenceName::FastSingleAnswer,
             variant: None,
             external: ExternalArguments::default(),
             require_delegation: false,
@@ -487,6 +492,7 @@ mod tests {
             DeviceArguments { adapter: Some("x".into()), ..cpu.clone() },
             DeviceArguments { require_delegation: true, ..cpu.clone() },
             DeviceArguments { submission: Some(SubmissionName::Encoder), ..cpu.clone() },
+            DeviceArguments { inference_preference: Some(PreferenceName::Balanced), ..cpu.clone() },
             DeviceArguments { no_shader_f16: true, ..cpu.clone() },
             DeviceArguments { as_hardware: true, ..cpu.clone() },
             DeviceArguments { emulate_matrices: true, ..cpu.clone() },

@@ -242,6 +242,20 @@ pub unsafe extern "C" fn TfLiteOpaqueTensorSetAllocationTypeToDynamic(tensor: *m
     })
 }
 
+/// Says that the bytes of a tensor are not in memory of the host's. The status is for callers that expect one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TfLiteOpaqueTensorSetNonCpuAllocation(tensor: *mut TfLiteTensor) -> TfLiteStatus {
+    // SAFETY: C code passes null, or what the runtime gave it; the bytes of a dynamic tensor are of `malloc`.
+    guard(TfLiteStatus::ERROR, || unsafe {
+        let Some(tensor) = tensor.as_mut() else { return TfLiteStatus::ERROR };
+        if tensor.allocation_type == TfLiteAllocationType::DYNAMIC {
+            libc::free(tensor.data);
+        }
+        (tensor.allocation_type, tensor.data) = (TfLiteAllocationType::NON_CPU, std::ptr::null_mut());
+        TfLiteStatus::OK
+    })
+}
+
 pub(super) static TABLE: super::Table = super::Table(&[
     TfLiteOpaqueTensorType as *const (),
     TfLiteOpaqueTensorNumDims as *const (),
@@ -263,4 +277,5 @@ pub(super) static TABLE: super::Table = super::Table(&[
     TfLiteOpaqueTensorCopyFromBuffer as *const (),
     TfLiteOpaqueTensorCopyToBuffer as *const (),
     TfLiteOpaqueTensorSetAllocationTypeToDynamic as *const (),
+    TfLiteOpaqueTensorSetNonCpuAllocation as *const (),
 ]);

@@ -123,6 +123,18 @@ impl HostNode {
         }
     }
 
+    /// Makes a node that stands for a partition whose kernel is elsewhere.
+    pub(crate) fn without_kernel(registration: TfLiteRegistration, inputs: Integers, outputs: Integers) -> Self {
+        let node = TfLiteNode {
+            inputs: inputs.into_raw(),
+            outputs: outputs.into_raw(),
+            intermediates: Integers::new(&[]).into_raw(),
+            temporaries: Integers::new(&[]).into_raw(),
+            ..TfLiteNode::empty()
+        };
+        Self { node, registration, _operator: None, _builtin_data: None, _custom_options: None, kernel: None }
+    }
+
     /// Makes the node that stands for a partition. Its data is not made yet.
     pub(crate) fn of_partition(
         registration: TfLiteRegistration,

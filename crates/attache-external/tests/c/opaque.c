@@ -4,6 +4,14 @@
 
 typedef struct TfLiteOperator TfLiteOperator;
 
+extern TfLiteIntArray* TfLiteIntArrayCreate(int size);
+extern TfLiteIntArray* TfLiteIntArrayCopy(const TfLiteIntArray*);
+extern int TfLiteIntArrayEqual(const TfLiteIntArray*, const TfLiteIntArray*);
+extern void TfLiteIntArrayFree(TfLiteIntArray*);
+extern const char* TfLiteTypeGetName(int type);
+extern TfLiteStatus TfLiteTensorRealloc(size_t bytes, TfLiteTensor*);
+extern void TfLiteTensorDataFree(TfLiteTensor*);
+extern void TfLiteQuantizationFree(TfLiteQuantization*);
 extern TfLiteDelegate* TfLiteOpaqueDelegateCreate(const TfLiteOpaqueDelegateBuilder*);
 extern void TfLiteOpaqueDelegateDelete(TfLiteDelegate*);
 extern void* TfLiteOpaqueDelegateGetData(const TfLiteDelegate*);
@@ -150,11 +158,24 @@ static void CheckTensors(void* context, const void* constant) {
   if (TfLiteOpaqueTensorGetDimSignature(input, 0, &extent) != kTfLiteOk || extent != -1) abort();
 }
 
+// Aborts if a function on arrays and tensors that are the delegate's own does not work.
+static void CheckOwn(const TfLiteIntArray* plan) {
+  TfLiteIntArray* copy = TfLiteIntArrayCopy(plan);
+  if (!TfLiteIntArrayEqual(plan, copy)) abort();
+  TfLiteIntArrayFree(copy);
+  if (strcmp(TfLiteTypeGetName(kFloat32), "FLOAT32") != 0) abort();
+  TfLiteTensor tensor = {.allocation_type = kDynamic};
+  if (TfLiteTensorRealloc(16, &tensor) != kTfLiteOk || tensor.data.raw == NULL) abort();
+  TfLiteTensorDataFree(&tensor);
+  TfLiteQuantizationFree(&tensor.quantization);
+}
+
 static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate, void* data) {
   TfLiteIntArray* plan;
   if (data != &g_data || TfLiteOpaqueDelegateGetData(delegate) != &g_data) abort();
   if (TfLiteOpaqueContextGetExecutionPlan(context, &plan) != kTfLiteOk) return kTfLiteError;
-  TfLiteIntArray* taken = NewIntArray(plan->size);
+  CheckOwn(plan);
+  TfLiteIntArray* taken = TfLiteIntArrayCreate(plan->size);
   taken->size = 0;
   for (int i = 0; i < plan->size; ++i) {
     void* node;
@@ -175,7 +196,7 @@ static TfLiteStatus Prepare(TfLiteContext* context, TfLiteDelegate* delegate, vo
   TfLiteOperatorSetPrepareWithData(kernel, PrepareKernel);
   TfLiteOperatorSetInvokeWithData(kernel, Invoke);
   TfLiteStatus status = TfLiteOpaqueContextReplaceNodeSubsetsWithDelegateKernels(context, kernel, taken, delegate);
-  free(taken);
+  TfLiteIntArrayFree(taken);
   if (TfLiteOpaqueContextGetNumTensors(context) == 0) {
     TfLiteOpaqueContextReportError(context, "%zu tensors", (size_t)0);
     return kTfLiteError;

@@ -57,6 +57,10 @@ fn null_tensors_and_operators_have_nothing() {
         assert_eq!(TfLiteOpaqueTensorCopyFromBuffer(tensor, null(), 0), ERROR);
         assert_eq!(TfLiteOpaqueTensorGetStringCount(tensor), -1);
         assert_eq!(TfLiteOpaqueTensorWriteString(tensor, null(), 0), ERROR);
+        assert_eq!(TfLiteOpaqueTensorSetNonCpuAllocation(tensor), ERROR);
+        let mut elsewhere = TfLiteTensor::empty();
+        assert_eq!(TfLiteOpaqueTensorSetNonCpuAllocation(&mut elsewhere), TfLiteStatus::OK);
+        assert_eq!(elsewhere.allocation_type, TfLiteAllocationType::NON_CPU);
         TfLiteOpaqueTensorSetAllocationTypeToDynamic(tensor);
         TfLiteOpaqueTensorBuilderDelete(null_mut());
         assert!(TfLiteOpaqueTensorBuilderSetType(null_mut(), TfLiteType::INT8).is_null());

@@ -258,7 +258,7 @@ impl MemoryBinding {
     }
 
     /// Sets a semaphore to `value` at the end of the first run with the binding, to `value + 1` at the end of the second
-    /// one, and so on. Each value has to be greater than the semaphore's.
+    /// one, and so on. Each value has to be greater than the semaphore's and than all that runs in progress set.
     pub fn signal(mut self, semaphore: &DeviceSemaphore, value: u64) -> Self {
         self.signal = Some((semaphore.clone(), value));
         self

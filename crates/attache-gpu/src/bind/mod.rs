@@ -18,6 +18,10 @@ mod external;
 mod memory;
 mod owner;
 mod pixels;
+#[cfg_attr(
+    not(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows))),
+    allow(dead_code)
+)]
 mod semaphore;
 mod source;
 mod target;
@@ -37,6 +41,8 @@ pub(crate) use memory::Submitting;
 pub use memory::{DeviceMemory, MemoryBinding};
 pub use pixels::ChannelOrder;
 pub use semaphore::DeviceSemaphore;
+#[cfg(all(feature = "vulkan", any(target_os = "linux", target_os = "android", target_os = "freebsd", windows)))]
+pub(crate) use semaphore::PendingSignal;
 pub use source::TextureSource;
 pub use target::TextureTarget;
 pub(crate) use transfer::{Slice, Transfer, bind_group};

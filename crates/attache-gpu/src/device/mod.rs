@@ -11,6 +11,7 @@ mod memory;
 mod pipeline_cache;
 mod pipelines;
 mod render;
+mod run_signal;
 mod search;
 mod shared;
 mod submission;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use attache_base::Stopwatch;
 
 use self::constants::ConstantStore;
-use self::pipelines::Pipelines;
+use self::pipelines::{COMPILING, Pipelines};
 use self::search::{Found, choose};
 use self::usable::Abilities;
 use self::vulkan::{ComputeQueues, Vulkan, experiments, open};
@@ -39,6 +40,7 @@ pub use fault::{Fault, FaultPoint};
 pub use fence::Fence;
 pub(crate) use handle::HostMemory;
 pub use handle::{DeviceId, MemoryHandle};
+pub(crate) use run_signal::RunSignal;
 pub use search::{adapters, validated_adapter};
 pub use submission::Submission;
 
@@ -129,11 +131,17 @@ pub struct DeviceOptions {
     pub adapter: Option<String>,
     /// Whether the device must be hardware, so that software devices are never opened.
     pub hardware_only: bool,
+    /// How many runs of a recording the device has to be able to execute concurrently, where it can; `None` for as many as
+    /// help. On Vulkan each of them takes a queue of a compute-only family, if the device has one, and opening the device
+    /// takes longer for each queue.
+    pub concurrent_runs: Option<usize>,
     /// Whether to enable the graphics API's validation layer, which writes to the log. For tests.
     pub validation: bool,
     /// Whether to treat a software device like hardware: its shaders contain their parameters as literals and
     /// may use split-K, and its runs may execute concurrently. For tests.
     pub as_hardware: bool,
+    /// Whether to treat the memory of a software device as apart from the host's. For tests.
+    pub own_memory: bool,
     /// Whether to limit shaders to four storage buffers, which every device supports, and to disable the
     /// device's cooperative matrices. Everything else is as for hardware. For tests on software devices.
     pub frugal: bool,
@@ -148,6 +156,17 @@ pub struct DeviceOptions {
     pub unchecked_buffers: bool,
     /// The fault to inject into the device; `None` for none. For tests.
     pub fault: Option<Fault>,
+}
+
+/// Maximum number of runs of one recording that may execute concurrently. Concurrent runs raise the throughput, since most
+/// dispatches are too small for a large device.
+const MAX_STREAMS: usize = 4;
+
+impl DeviceOptions {
+    /// Returns how many runs of a recording have to be able to execute concurrently.
+    fn streams(&self) -> usize {
+        self.concurrent_runs.map_or(MAX_STREAMS, |runs| runs.clamp(1, MAX_STREAMS))
+    }
 }
 
 /// What opening a device took, in milliseconds.
@@ -194,6 +213,8 @@ struct Inner {
     fault: Option<Planted>,
     /// Whether the caller opened the device.
     is_callers: bool,
+    /// The number of concurrent runs for which it need not be opened again.
+    streams: usize,
     times: OpenTimes,
     /// The limits of handles that leave the choice between kernel variants to their priorities.
     limits: DeviceLimits,
@@ -205,8 +226,10 @@ struct Inner {
 /// commands to the queue of such a device.
 struct Opened {
     own: ComputeQueues,
+    streams: usize,
     validation: bool,
     as_hardware: bool,
+    own_memory: bool,
     emulate_matrices: bool,
     fault: Option<Fault>,
     /// What was measured before the device was opened.
@@ -243,7 +266,7 @@ impl Device {
             memory_hints: wgpu::MemoryHints::Manual { suballocated_device_memory_block_size: MEMORY_BLOCKS },
             ..Default::default()
         };
-        let (device, queue, own) = open(&adapter, &descriptor, options.unchecked_buffers)
+        let (device, queue, own) = open(&adapter, &descriptor, (options.streams(), options.unchecked_buffers))
             .map_err(|error| GpuError::new(GpuErrorKind::NoDevice, format!("the device cannot be opened: {error}")))?;
         let failure = Arc::new(Mutex::new(None));
         let seen = failure.clone();
@@ -263,7 +286,10 @@ impl Device {
         let DeviceOptions { validation, emulate_matrices, fault, .. } = *options;
         let as_hardware = options.as_hardware || options.frugal;
         let times = OpenTimes { instance_ms, search_ms, device_ms: 0.0 };
-        let opened = Opened { own, validation, as_hardware, emulate_matrices, fault, times, start };
+        let streams = if own.has_more() { options.streams() } else { MAX_STREAMS };
+        let own_memory = options.own_memory;
+        let opened =
+            Opened { own, streams, validation, as_hardware, own_memory, emulate_matrices, fault, times, start };
         Ok(Self::new(device, queue, described, failure, Some(opened)))
     }
 
@@ -314,14 +340,15 @@ impl Device {
             splits_k: !as_software,
             variants: VariantChoice::ByPriority,
         };
-        let vulkan = opened
-            .as_ref()
-            .and_then(|opened| Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware)));
+        let vulkan = opened.as_ref().and_then(|opened| {
+            Vulkan::of(&device, &limits, opened.own, (opened.validation, opened.as_hardware, opened.own_memory))
+        });
         if vulkan.as_ref().is_some_and(Vulkan::is_unchecked) {
             tracing::info!("replayed pipelines do without the device's checks of buffers");
         }
         let fault = opened.as_ref().and_then(|opened| opened.fault);
         let is_callers = opened.is_none();
+        let streams = opened.as_ref().map_or(1, |opened| opened.streams);
         let times = opened.map(|opened| OpenTimes { device_ms: opened.start.milliseconds(), ..opened.times });
         let info = device.adapter_info();
         let driver = (info.backend, info.vendor, info.device, &info.driver, &info.driver_info);
@@ -339,6 +366,7 @@ impl Device {
             failure,
             fault: fault.map(Planted::new),
             is_callers,
+            streams,
             times: times.unwrap_or_default(),
             limits: limits.clone(),
             identity,
@@ -492,7 +520,7 @@ impl Device {
             ShaderCode::Stored(code) => pipeline_cache::new(&self.0.device, Some(&code.pipelines)),
         };
         let make = |source: &str, _| self.scoped(|| self.compile(source, cache.as_ref()));
-        Ok((self.0.pipelines.of(sources, make)?, cache))
+        Ok((self.0.pipelines.of(sources, COMPILING, make)?, cache))
     }
 
     /// Returns the lock of a thread that creates pipelines, where threads have to do that in turns.

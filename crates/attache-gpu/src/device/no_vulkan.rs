@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(unix)]
 use crate::device::MemoryHandle;
-use crate::device::{Device, DeviceId, HostMemory};
+use crate::device::{Device, DeviceId, HostMemory, RunSignal};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 
 /// The type of Vulkan devices. It has no values, since there is no Vulkan in this build.
@@ -18,11 +18,19 @@ pub(crate) enum Vulkan {}
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ComputeQueues;
 
-/// Opens a device through wgpu. Ignores the last parameter, which on Vulkan disables bounds checks.
+impl ComputeQueues {
+    /// Whether the device could have been opened with more queues.
+    pub(crate) fn has_more(&self) -> bool {
+        false
+    }
+}
+
+/// Opens a device through wgpu. Ignores the last parameter: on Vulkan, the number of queues and whether bounds checks are
+/// disabled.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
-    _: bool,
+    _: (usize, bool),
 ) -> Result<(wgpu::Device, wgpu::Queue, ComputeQueues), String> {
     let (device, queue) = pollster::block_on(adapter.request_device(descriptor)).map_err(|error| error.to_string())?;
     Ok((device, queue, ComputeQueues))
@@ -39,7 +47,7 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 }
 
 impl Vulkan {
-    pub(crate) fn of(_: &wgpu::Device, _: &DeviceLimits, _: ComputeQueues, _: (bool, bool)) -> Option<Self> {
+    pub(crate) fn of(_: &wgpu::Device, _: &DeviceLimits, _: ComputeQueues, _: (bool, bool, bool)) -> Option<Self> {
         None
     }
 
@@ -143,6 +151,10 @@ impl Semaphore {
     }
 
     pub(crate) fn device(&self) -> &Device {
+        match *self {}
+    }
+
+    pub(crate) fn pending_signals(&self) -> MutexGuard<'_, Vec<RunSignal>> {
         match *self {}
     }
 

@@ -14,8 +14,8 @@ use crate::kernel::GpuError;
 /// Maximum number of unused pipelines that stay cached, enough for a few large networks.
 const SPARE: usize = 512;
 
-/// Maximum threads that create pipelines concurrently.
-const THREADS: usize = 16;
+/// Maximum threads that compile shaders concurrently.
+pub(crate) const COMPILING: usize = 16;
 
 /// The pipeline cache of a device. `P` is the type of the pipelines.
 pub(crate) struct Pipelines<P>(Mutex<Known<P>>);
@@ -36,11 +36,12 @@ impl<P> Default for Pipelines<P> {
 
 impl<P: Send + Sync> Pipelines<P> {
     /// Returns one pipeline for each source, in the order of the sources. Each source is paired with the
-    /// number of buffers that its shader binds after its parameters. Calls `make`, on several threads, for
+    /// number of buffers that its shader binds after its parameters. Calls `make`, on at most `threads` threads, for
     /// each source that is not cached. Fails if one of these calls fails.
     pub(crate) fn of(
         &self,
         sources: &[(&str, usize)],
+        threads: usize,
         make: impl Fn(&str, usize) -> Result<P, GpuError> + Sync,
     ) -> Result<Vec<Arc<P>>, GpuError> {
         let different: BTreeSet<(&str, usize)> = sources.iter().copied().collect();
@@ -54,7 +55,7 @@ impl<P: Send + Sync> Pipelines<P> {
             }
         }
         let (found, failure) = (Mutex::new(found), Mutex::new(None));
-        each(&missing, THREADS, |(source, buffers)| match make(source, *buffers) {
+        each(&missing, threads, |(source, buffers)| match make(source, *buffers) {
             Ok(pipeline) => {
                 let pipeline = self.lock().keep(source, pipeline, turn);
                 found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(source, pipeline);
@@ -119,7 +120,7 @@ mod tests {
             made.fetch_add(1, Ordering::Relaxed);
             Ok(source.to_owned())
         };
-        pipelines.of(&sources, make).unwrap()
+        pipelines.of(&sources, COMPILING, make).unwrap()
     }
 
     fn names(numbers: std::ops::Range<usize>) -> Vec<String> {
@@ -156,7 +157,7 @@ mod tests {
     fn a_failure_is_told_and_nothing_is_kept_of_it() {
         let pipelines: Pipelines<String> = Pipelines::default();
         let failing = |_: &str, _| Err(GpuError::new(GpuErrorKind::OutOfMemory, "full"));
-        let error = pipelines.of(&[("a", 1), ("b", 1)], failing).unwrap_err();
+        let error = pipelines.of(&[("a", 1), ("b", 1)], COMPILING, failing).unwrap_err();
         assert_eq!(error.kind(), GpuErrorKind::OutOfMemory);
         assert!(pipelines.lock().by_source.is_empty());
     }

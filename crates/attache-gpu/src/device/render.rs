@@ -16,7 +16,7 @@ impl Device {
         // The format is a part of the key.
         let source = format!("// {format:?}\n{source}");
         let made = |source: &str, _| self.scoped(|| self.compile_render(source, format));
-        Ok(self.0.render_pipelines.of(&[(&source, 0)], made)?.remove(0))
+        Ok(self.0.render_pipelines.of(&[(&source, 0)], 1, made)?.remove(0))
     }
 
     fn compile_render(&self, source: &str, format: wgpu::TextureFormat) -> wgpu::RenderPipeline {

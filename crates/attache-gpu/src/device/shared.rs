@@ -13,6 +13,8 @@ impl Device {
     /// opens one, as [`Device::open`] does. While a device is being opened, others who ask for it wait. It is closed
     /// when its last handle, and the last session on it, are dropped.
     ///
+    /// A device that was opened for more concurrent runs than asked for is returned too, and so is one that was opened for
+    /// fewer if it could not have been opened for more.
     /// A device that is lost, or on which wgpu has reported an error outside of an error scope, is not returned again.
     /// A device with an injected fault is never shared.
     ///
@@ -23,8 +25,12 @@ impl Device {
         if options.fault.is_some() {
             return Self::open(options);
         }
-        let is_usable = |inner: &Inner| inner.failure.lock().unwrap_or_else(PoisonError::into_inner).is_none();
-        let inner = OPEN.get(options, is_usable, || Self::open(options).map(|device| device.0))?;
+        let is_usable = |inner: &Inner| {
+            let has_failed = inner.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            !has_failed && inner.streams >= options.streams()
+        };
+        let key = DeviceOptions { concurrent_runs: None, ..options.clone() };
+        let inner = OPEN.get(&key, is_usable, || Self::open(options).map(|device| device.0))?;
         let limits = inner.limits.clone();
         Ok(Self(inner, limits))
     }
@@ -152,6 +158,8 @@ mod tests {
         let first = shared(&options);
         assert!(first.is_same(&shared(&options)) && !first.is_same(&Device::open(&options).unwrap()));
         assert!(!first.is_same(&shared(&DeviceOptions { frugal: true, ..options.clone() })));
+        let one_run = DeviceOptions { concurrent_runs: Some(1), ..options.clone() };
+        assert!(first.is_same(&shared(&one_run)), "a device for more runs side by side will do");
         let fault = Fault { kind: GpuErrorKind::OutOfMemory, point: FaultPoint::Wait, after: 0 };
         let faulty = DeviceOptions { fault: Some(fault), ..options.clone() };
         assert!(!shared(&faulty).is_same(&shared(&faulty)));
@@ -163,5 +171,7 @@ mod tests {
         let closed = Arc::downgrade(&second.0);
         drop(second);
         assert!(closed.upgrade().is_none(), "a device is closed with its last handle");
+        let only = shared(&one_run);
+        assert!(only.is_same(&shared(&options)), "one that has all of its queues will do");
     }
 }

@@ -27,6 +27,7 @@ pub(crate) use self::pipelines::Pipeline;
 pub(crate) use self::semaphores::Semaphore;
 use self::sharing::Sharing;
 pub(crate) use self::transfer::{Ownership, STAGES, USES, WRITES};
+use crate::device::MAX_STREAMS;
 use crate::device::constants::ConstantStore;
 pub(crate) use crate::device::memory::Use;
 use crate::device::memory::{Kind, atoms};
@@ -144,24 +145,29 @@ pub(crate) struct ComputeQueues {
 struct Queues {
     family: u32,
     count: u32,
+    /// Whether the family has further queues.
+    has_more: bool,
 }
 
-/// Maximum number of runs of one recording that may execute concurrently. Concurrent runs raise the
-/// throughput, since most dispatches are too small for a large device.
-const MAX_STREAMS: usize = 4;
+impl ComputeQueues {
+    /// Whether the device could have been opened with more queues.
+    pub(crate) fn has_more(&self) -> bool {
+        self.queues.is_some_and(|queues| queues.has_more)
+    }
+}
 
 /// The priorities of the queues of a compute-only family.
 const PRIORITIES: [f32; MAX_STREAMS] = [1.0; MAX_STREAMS];
 
-/// Opens a device. On Vulkan, adds the queues of a compute-only family, if there is one, to the queue that
+/// Opens a device. On Vulkan, adds at most `streams` queues of a compute-only family, if there is one, to the queue that
 /// wgpu requests. If `unchecked` is set and the device supports it, replayed pipelines are created without
 /// bounds checks of buffer accesses.
 pub(crate) fn open(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
-    unchecked: bool,
+    (streams, unchecked): (usize, bool),
 ) -> Result<(wgpu::Device, wgpu::Queue, ComputeQueues), String> {
-    let Some((opened, own)) = with_own(adapter, descriptor, unchecked)? else {
+    let Some((opened, own)) = with_own(adapter, descriptor, (streams, unchecked))? else {
         let opened = pollster::block_on(adapter.request_device(descriptor));
         let (device, queue) = opened.map_err(|error| error.to_string())?;
         return Ok((device, queue, ComputeQueues::default()));
@@ -177,11 +183,11 @@ type OpenDevice = wgpu::hal::OpenDevice<wgpu::hal::api::Vulkan>;
 fn with_own(
     adapter: &wgpu::Adapter,
     descriptor: &wgpu::DeviceDescriptor<'_>,
-    unchecked: bool,
+    (streams, unchecked): (usize, bool),
 ) -> Result<Option<(OpenDevice, ComputeQueues)>, String> {
     // SAFETY: no object obtained through the guard is destroyed here.
     let Some(hal) = (unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }) else { return Ok(None) };
-    let own = ComputeQueues { queues: queues(&hal), is_unchecked: unchecked && may_be_unchecked(&hal) };
+    let own = ComputeQueues { queues: queues(&hal, streams), is_unchecked: unchecked && may_be_unchecked(&hal) };
     let shares = sharing::extensions(&hal);
     if own.queues.is_none() && !own.is_unchecked && shares.is_empty() {
         return Ok(None);
@@ -189,7 +195,7 @@ fn with_own(
     let mut robustness = vk::PhysicalDevicePipelineRobustnessFeaturesEXT::default().pipeline_robustness(true);
     let asked = &mut robustness;
     let more: Box<wgpu::hal::vulkan::CreateDeviceCallback<'_>> = Box::new(move |arguments| {
-        if let Some(Queues { family, count }) = own.queues {
+        if let Some(Queues { family, count, .. }) = own.queues {
             let queues = vk::DeviceQueueCreateInfo::default().queue_family_index(family);
             arguments.queue_create_infos.push(queues.queue_priorities(&PRIORITIES[..count as usize]));
         }
@@ -210,9 +216,9 @@ fn with_own(
     Ok(Some((opened.map_err(|error| error.to_string())?, own)))
 }
 
-/// Returns the index and the number of queues of the first compute-only family after family 0; `None` if
-/// there is no such family.
-fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
+/// Returns the index of the first compute-only family after family 0, and the number of its queues, at most `streams`;
+/// `None` if there is no such family.
+fn queues(hal: &wgpu::hal::vulkan::Adapter, streams: usize) -> Option<Queues> {
     let (instance, physical) = (hal.shared_instance().raw_instance(), hal.raw_physical_device());
     // SAFETY: the physical device belongs to the instance.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
@@ -222,7 +228,8 @@ fn queues(hal: &wgpu::hal::vulkan::Adapter) -> Option<Queues> {
     };
     // wgpu's own queue belongs to family 0.
     let (family, properties) = families.iter().enumerate().skip(1).find(|(_, family)| only_computes(family))?;
-    Some(Queues { family: family as u32, count: properties.queue_count.min(MAX_STREAMS as u32) })
+    let count = properties.queue_count.min(streams as u32);
+    Some(Queues { family: family as u32, count, has_more: count < properties.queue_count.min(MAX_STREAMS as u32) })
 }
 
 /// Whether the device supports pipelines without bounds checks of buffer accesses
@@ -242,6 +249,11 @@ fn may_be_unchecked(hal: &wgpu::hal::vulkan::Adapter) -> bool {
     robustness.pipeline_robustness == vk::TRUE
 }
 
+/// Whether devices of this type use memory of the host.
+fn is_unified(device: vk::PhysicalDeviceType) -> bool {
+    matches!(device, vk::PhysicalDeviceType::INTEGRATED_GPU | vk::PhysicalDeviceType::CPU)
+}
+
 /// Returns wgpu's token that enables experimental features, which cooperative matrices require.
 pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
     // SAFETY: no other experimental feature is requested. Shaders use only matrix sizes and types that the adapter
@@ -252,12 +264,13 @@ pub(crate) fn experiments() -> wgpu::ExperimentalFeatures {
 impl Vulkan {
     /// Returns the Vulkan objects of a device that [`open`] opened, which also returned `own`; `None` if the
     /// device uses another graphics API. `validation` tells whether a validation layer is active.
-    /// `as_hardware` allows concurrent runs even if there is a single queue.
+    /// `as_hardware` allows concurrent runs even if there is a single queue, and `own_memory` treats the device's memory as
+    /// apart from the host's.
     pub(crate) fn of(
         device: &wgpu::Device,
         limits: &DeviceLimits,
         own: ComputeQueues,
-        (validation, as_hardware): (bool, bool),
+        (validation, as_hardware, own_memory): (bool, bool, bool),
     ) -> Option<Self> {
         // SAFETY: no object obtained through the guard is destroyed here, and all of them are used only while the
         // device exists: `Vulkan` is stored next to the device and dropped before it.
@@ -316,10 +329,7 @@ impl Vulkan {
             constants: ConstantStore::default(),
             fences: Mutex::default(),
             sharing: Sharing::of(&hal, version),
-            is_unified: matches!(
-                properties.device_type,
-                vk::PhysicalDeviceType::INTEGRATED_GPU | vk::PhysicalDeviceType::CPU
-            ),
+            is_unified: !own_memory && is_unified(properties.device_type),
             raw: Arc::new(raw),
         })
     }

@@ -48,9 +48,10 @@ impl Interface for Faulty {
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
         code: ShaderCode<'_>,
+        first: Option<Runs>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         pass(&self.device, FaultPoint::Record)?;
-        let (inner, cost) = self.inner.load(plan, weights, code)?;
+        let (inner, cost) = self.inner.load(plan, weights, code, first)?;
         Ok((Box::new(FailingPlan { device: self.device.clone(), inner }), cost))
     }
 }

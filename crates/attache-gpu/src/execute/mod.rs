@@ -46,7 +46,8 @@ pub trait Interface {
     fn has_timestamps(&self) -> bool;
 
     /// Loads a plan: uploads those of its constants that the device does not have yet, and creates its pipelines from
-    /// `code`. Also returns what that cost.
+    /// `code`. Also returns what that cost. If `first` says what the first recording is for, its memory may be allocated
+    /// while the driver compiles.
     ///
     /// # Errors
     ///
@@ -57,6 +58,7 @@ pub trait Interface {
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
         code: ShaderCode<'_>,
+        first: Option<Runs>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError>;
 }
 

@@ -119,7 +119,8 @@ impl Bench<'_> {
     /// Runs a plan twice and returns the nanoseconds of the fastest dispatch of the second run. The first run
     /// brings the device out of its idle state.
     fn fastest(&self, plan: &Arc<Plan>) -> Result<f64, GpuError> {
-        let (loaded, _) = interface(self.device, self.submission)?.load(plan, &Vec::new(), ShaderCode::Compile)?;
+        let (loaded, _) =
+            interface(self.device, self.submission)?.load(plan, &Vec::new(), ShaderCode::Compile, None)?;
         let mut recording = loaded.record(Runs { timed: true, ..Runs::default() })?;
         recording.submit(0, true)?;
         recording.submit(0, true)?;

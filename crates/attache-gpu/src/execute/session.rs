@@ -68,6 +68,14 @@ pub struct SessionReport {
     pub upload_ms: f64,
 }
 
+/// Fails if there are too many slots.
+pub(super) fn check(runs: Runs) -> Result<(), GpuError> {
+    if runs.slots > MAX_SLOTS {
+        return Err(refused(format!("{} slots are more than the {MAX_SLOTS} that there may be", runs.slots)));
+    }
+    Ok(())
+}
+
 impl Executable {
     /// Plans a program and loads the plan on a device.
     ///
@@ -81,15 +89,22 @@ impl Executable {
         precision: Precision,
         submission: Submission,
     ) -> Result<Self, GpuError> {
-        Self::on(&*interface(device, submission)?, program, precision)
+        Self::on(&*interface(device, submission)?, program, precision, None)
     }
 
-    /// Plans a program and loads the plan through an interface to a device.
+    /// Plans a program and loads the plan through an interface to a device. If `first` says what the first session is for,
+    /// its memory may be allocated meanwhile.
     ///
     /// # Errors
     ///
     /// Fails if the device does not support a kernel of the program, or is out of memory or lost.
-    pub fn on(interface: &dyn Interface, program: Program, precision: Precision) -> Result<Self, GpuError> {
+    pub fn on(
+        interface: &dyn Interface,
+        program: Program,
+        precision: Precision,
+        first: Option<Runs>,
+    ) -> Result<Self, GpuError> {
+        first.map_or(Ok(()), check)?;
         let report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let plan = report.plan()?;
         // Debug builds load the plan as it is after serialization, so that every test shows that a stored plan
@@ -97,7 +112,7 @@ impl Executable {
         let plan = Arc::new(if cfg!(debug_assertions) { Plan::from_bytes(&plan.to_bytes())? } else { plan });
         debug_assert_eq!(plan.check_limits(interface.limits()), Ok(()), "stored plans must keep to these limits");
         let summary = PlanSummary::new(&report);
-        let (loaded, cost) = interface.load(&plan, &report, ShaderCode::Compile)?;
+        let (loaded, cost) = interface.load(&plan, &report, ShaderCode::Compile, first)?;
         Ok(Self { plan, summary, loaded, cost })
     }
 
@@ -108,9 +123,7 @@ impl Executable {
     /// Fails if the device lacks timestamps that `runs` asks for, or is out of memory or lost; also if there are
     /// more than 64 slots.
     pub fn session(self: &Arc<Self>, runs: Runs) -> Result<Session, GpuError> {
-        if runs.slots > MAX_SLOTS {
-            return Err(refused(format!("{} slots are more than the {MAX_SLOTS} that there may be", runs.slots)));
-        }
+        check(runs)?;
         let recording = self.loaded.record(runs)?;
         Ok(Session { executable: self.clone(), slots: runs.slots, recording, ran: false })
     }
@@ -197,7 +210,7 @@ impl Session {
     ///
     /// As [`Executable::on`] and [`Executable::session`].
     pub fn on(interface: &dyn Interface, program: Program, precision: Precision, runs: Runs) -> Result<Self, GpuError> {
-        Arc::new(Executable::on(interface, program, precision)?).session(runs)
+        Arc::new(Executable::on(interface, program, precision, Some(runs))?).session(runs)
     }
 
     /// Returns the executable that the session runs.

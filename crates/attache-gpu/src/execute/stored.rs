@@ -9,7 +9,8 @@ use attache_base::Bytes;
 use attache_gpu_ir::Program;
 use serde::{Deserialize, Serialize};
 
-use super::{Executable, Interface};
+use super::session::check;
+use super::{Executable, Interface, Runs};
 use crate::device::constants::hashes;
 use crate::device::{DeviceCode, ShaderCode};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
@@ -103,12 +104,14 @@ impl Executable {
         interface: &dyn Interface,
         program: Program,
         precision: Precision,
+        first: Option<Runs>,
     ) -> Result<(Self, StoredExecutable<Vec<u8>>), GpuError> {
+        first.map_or(Ok(()), check)?;
         let report = PlanReport::new(program, precision, interface.limits(), interface.keeps_apart())?;
         let (plan, summary) = (Arc::new(report.plan()?), PlanSummary::new(&report));
         let ranges = plan.weight_ranges();
         let weights = KeptWeights { report: &report, ranges, block: OnceLock::new(), hashes: OnceLock::new() };
-        let (loaded, cost) = interface.load(&plan, &weights, ShaderCode::CompileAndKeep)?;
+        let (loaded, cost) = interface.load(&plan, &weights, ShaderCode::CompileAndKeep, first)?;
         weights.block()?;
         let hashes = weights.hashes().unwrap_or_default().to_vec();
         let block = weights.block.into_inner().unwrap_or_default();
@@ -121,13 +124,21 @@ impl Executable {
         Ok((Self { plan, summary, loaded, cost }, stored))
     }
 
-    /// Loads a stored executable through an interface to the device that it was stored for.
+    /// Loads a stored executable through an interface to the device that it was stored for, if it is what the caller
+    /// expects: `is_expected` tells that from its summary, before anything is allocated. `first` is as in
+    /// [`Executable::on`].
     ///
     /// # Errors
     ///
     /// If the bytes are not an executable, if it accesses memory outside of its own buffers, or if the device is out of
     /// memory, is lost, or does not take its code.
-    pub fn restore(interface: &dyn Interface, stored: &StoredExecutable<Bytes>) -> Result<Self, GpuError> {
+    pub fn restore(
+        interface: &dyn Interface,
+        stored: &StoredExecutable<Bytes>,
+        is_expected: impl FnOnce(&PlanSummary) -> bool,
+        first: Option<Runs>,
+    ) -> Result<Self, GpuError> {
+        first.map_or(Ok(()), check)?;
         let [head, words, pipelines, block] = &stored.0;
         let wrong = |what: &str| GpuError::new(GpuErrorKind::Failed, format!("a stored plan is damaged: {what}"));
         let (head, rest): (Head, _) = postcard::take_from_bytes(head).map_err(|error| wrong(&error.to_string()))?;
@@ -136,6 +147,9 @@ impl Executable {
         let is_whole = rest.is_empty() && block.len() == plan.weight_bytes() && hashes.len() == plan.weights.len();
         if !is_whole || !summary.fits(&plan) {
             return Err(wrong("its parts do not fit each other"));
+        }
+        if !is_expected(&summary) {
+            return Err(wrong("it has other inputs, outputs or nodes than expected"));
         }
         plan.check_limits(interface.limits()).map_err(|what| wrong(&what))?;
         if interface.keeps_apart() {
@@ -147,7 +161,7 @@ impl Executable {
         }
         let code = DeviceCode { shaders, pipelines: pipelines.to_vec() };
         let (plan, weights) = (Arc::new(plan), StoredWeights { block: block.clone(), hashes });
-        let (loaded, cost) = interface.load(&plan, &weights, ShaderCode::Stored(&code))?;
+        let (loaded, cost) = interface.load(&plan, &weights, ShaderCode::Stored(&code), first)?;
         Ok(Self { plan, summary, loaded, cost })
     }
 }

@@ -42,7 +42,7 @@ fn unread_runs_have_no_outputs() {
         let report = PlanReport::new(program(), Precision::F32, interface.limits(), interface.keeps_apart());
         let report = report.unwrap();
         let plan = Arc::new(report.plan().unwrap());
-        let (loaded, _) = interface.load(&plan, &report, ShaderCode::Compile).unwrap();
+        let (loaded, _) = interface.load(&plan, &report, ShaderCode::Compile, None).unwrap();
         let mut recording = loaded.record(Runs { slots: 2, timed: true, ..Runs::default() }).unwrap();
         for (slot, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
             recording.write(slot, 0, &bytes([value; 4])).unwrap();
@@ -85,9 +85,10 @@ impl Interface for Counting {
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
         code: ShaderCode<'_>,
+        first: Option<Runs>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
-        self.inner.load(plan, weights, code)
+        self.inner.load(plan, weights, code, first)
     }
 }
 
@@ -103,5 +104,35 @@ fn sessions_run_on_any_interface() {
     session.submit().unwrap();
     session.read(&mut [&mut sums]).unwrap();
     assert_eq!((sums.to_vec(), counting.loads.into_inner()), (bytes([1.0, 3.0, 6.0, 10.0]), 1));
+    validation::assert_silent();
+}
+
+/// Recordings are as asked for, whether the plan was loaded for that, for something else, or for nothing in particular.
+#[test]
+fn the_first_recording_may_be_another_than_expected() {
+    let _alone = validation::alone();
+    let device = device();
+    for submission in [Submission::Replay, Submission::Encoder] {
+        let interface = interface(&device, submission).unwrap();
+        let report = PlanReport::new(program(), Precision::F32, interface.limits(), interface.keeps_apart()).unwrap();
+        let plan = Arc::new(report.plan().unwrap());
+        for first in [None, Some(1), Some(2), Some(3)] {
+            let first = first.map(|slots| Runs { slots, ..Runs::default() });
+            let (loaded, _) = interface.load(&plan, &report, ShaderCode::Compile, first).unwrap();
+            for slots in [2, 2, 3] {
+                let mut recording = loaded.record(Runs { slots, ..Runs::default() }).unwrap();
+                for slot in 0..slots {
+                    recording.write(slot, 0, &bytes([slot as f32, 1.0, 1.0, 1.0])).unwrap();
+                    recording.submit(slot, true).unwrap();
+                }
+                for slot in 0..slots {
+                    recording.wait(slot).unwrap();
+                    let (output, start) = (recording.output(slot, 0, 16).unwrap().unwrap(), slot as f32);
+                    let expected = bytes([start, start + 1.0, start + 2.0, start + 3.0]);
+                    assert_eq!(output[..16], expected, "{submission:?} {first:?} {slots}");
+                }
+            }
+        }
+    }
     validation::assert_silent();
 }

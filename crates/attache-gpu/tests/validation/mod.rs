@@ -10,6 +10,13 @@ static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Whether the layer has reported at its start that it also checks for missing barriers.
 static HEARD: AtomicBool = AtomicBool::new(false);
 
+/// Part of a message of newer layers (1.4) about functions that ash loads from the device although they belong to the
+/// instance. Nothing calls them. wgpu lists the message's objects in a message of its own.
+const LOADS_FUNCTION: &str = "WARNING-vkGetDeviceProcAddr-device";
+
+/// Whether the last message was that, so that its objects follow.
+static OBJECTS_FOLLOW: AtomicBool = AtomicBool::new(false);
+
 struct Listener;
 
 impl log::Log for Listener {
@@ -26,8 +33,11 @@ impl log::Log for Listener {
         if text.contains("Validation Layer Active") && text.contains("SYNCHRONIZATION_VALIDATION") {
             HEARD.store(true, Ordering::Relaxed);
         }
-        if record.level() <= log::Level::Warn || text.contains("unable to find layer") {
-            MESSAGES.lock().unwrap().push(text);
+        let loads_function = text.contains(LOADS_FUNCTION);
+        let follows = OBJECTS_FOLLOW.swap(loads_function, Ordering::Relaxed) && text.starts_with("\tobjects:");
+        if !loads_function && !follows && (record.level() <= log::Level::Warn || text.contains("unable to find layer"))
+        {
+            MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         }
     }
 
@@ -50,13 +60,14 @@ pub(crate) fn listen() {
     let _ = log::set_logger(&Listener).map(|()| log::set_max_level(log::LevelFilter::Debug));
 }
 
-/// Asserts that the validation layer is installed, checks for missing barriers, and has reported nothing.
+/// Asserts that the validation layer is installed, checks for missing barriers, and has reported nothing since this was
+/// asserted last.
 ///
 /// # Panics
 ///
 /// Panics if one of these is not the case.
 pub(crate) fn assert_silent() {
-    let messages = MESSAGES.lock().unwrap();
+    let messages = std::mem::take(&mut *MESSAGES.lock().unwrap_or_else(PoisonError::into_inner));
     let remedy = "on Debian: vulkan-validationlayers";
     assert!(messages.is_empty(), "the validation layer reports errors or is missing ({remedy}): {messages:#?}");
     let heard = HEARD.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use attache_gpu::{
 use attache_gpu_ir::Program;
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
-use super::kernel::{GpuPartition, failure};
+use super::kernel::{GpuPartition, PartitionInfo, failure};
 use super::options::GpuDelegateOptions;
 use super::program::{GpuClaim, Stitched, stitch};
 use super::stored::{Parts, PlanFunctions};
@@ -56,8 +56,8 @@ impl fmt::Debug for StoredPlans {
 impl GpuDelegate {
     /// Opens a device and creates the delegate.
     ///
-    /// Delegates of this process share an open device if the options that select or configure it are equal, with its
-    /// pipelines and constants. It is closed when the last delegate and the last interpreter on it are dropped. A
+    /// Delegates of this process share an open device, with its pipelines and constants, if the options that select or
+    /// configure it are equal; the inference preference may be another, unless it asks for more queues than the device has. It is closed when the last delegate and the last interpreter on it are dropped. A
     /// device that was lost is not shared any more: a new delegate opens it again.
     ///
     /// # Errors
@@ -71,8 +71,10 @@ impl GpuDelegate {
             backend: options.backend,
             adapter: options.adapter.clone(),
             hardware_only: !options.allows_software(),
+            concurrent_runs: options.inference_preference.concurrent_runs(),
             validation: options.validation,
             as_hardware: options.as_hardware,
+            own_memory: options.own_memory,
             frugal: false,
             unchecked_buffers: false,
             no_shader_f16: options.no_shader_f16,
@@ -235,14 +237,14 @@ impl GpuDelegate {
         &self,
         program: Program,
         submission: Submission,
-        quantized: Option<Quantized>,
+        info: &PartitionInfo,
     ) -> Result<(Executable, Option<Parts>), GpuError> {
-        let interface = interface(&self.device, submission)?;
+        let (interface, first) = (interface(&self.device, submission)?, Some(info.runs(self.runs())));
         let Some(StoredPlans { functions, .. }) = &self.stored else {
-            return Ok((Executable::on(&*interface, program, self.precision)?, None));
+            return Ok((Executable::on(&*interface, program, self.precision, first)?, None));
         };
-        let (executable, mut parts) = (functions.make)(&*interface, program, self.precision)?;
-        parts.insert(0, (functions.head)(submission, quantized));
+        let (executable, mut parts) = (functions.make)(&*interface, program, self.precision, first)?;
+        parts.insert(0, (functions.head)(submission, info.quantized));
         Ok((executable, Some(parts)))
     }
 }
@@ -301,7 +303,7 @@ impl Delegate for GpuDelegate {
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {
         let Stitched { program, info } = stitch(partition, self.quantized)?;
-        let loaded = |program, submission| self.load(program, submission, info.quantized);
+        let loaded = |program, submission| self.load(program, submission, &info);
         let made = match self.submission {
             Some(submission) => loaded(program, submission),
             // A program that is too large for the few buffers of a replay may fit into the more numerous

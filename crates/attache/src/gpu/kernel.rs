@@ -85,14 +85,19 @@ impl PartitionInfo {
         let is_whole = nodes.len() == graph.nodes.len();
         Self { nodes, inputs: types(inputs), outputs: types(outputs), is_whole, quantized }
     }
+
+    /// Returns how the partition is run by a delegate that runs whole graphs as `runs` says. Partitions that are not the
+    /// whole graph have one run in progress at a time, and so have timed ones.
+    pub(super) fn runs(&self, runs: Runs) -> Runs {
+        if self.is_whole && !runs.timed { runs } else { Runs { slots: 1, ..runs } }
+    }
 }
 
 impl GpuPartition {
     /// Makes the first session of a partition, so that a lack of memory shows here.
     pub(super) fn new(executable: Executable, info: PartitionInfo, runs: Runs) -> Result<Self, GpuError> {
-        let PartitionInfo { nodes, inputs, outputs, is_whole, quantized } = info;
-        // Partitions that are not the whole graph have one run in progress at a time, and so have timed ones.
-        let runs = if is_whole && !runs.timed { runs } else { Runs { slots: 1, ..runs } };
+        let runs = info.runs(runs);
+        let PartitionInfo { nodes, inputs, outputs, quantized, .. } = info;
         let executable = Arc::new(executable);
         let first = Mutex::new(Some(executable.session(runs)?));
         let ports = |formats: &[ValueFormat], types: Vec<DataType>| -> Vec<Port> {

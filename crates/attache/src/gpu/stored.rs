@@ -28,7 +28,7 @@ pub(super) struct PlanFolder {
 /// What is stored of a partition.
 pub(super) type Parts = Vec<Vec<u8>>;
 
-type Make = fn(&dyn Interface, Program, Precision) -> Result<(Executable, Parts), GpuError>;
+type Make = fn(&dyn Interface, Program, Precision, Option<Runs>) -> Result<(Executable, Parts), GpuError>;
 type Restore = fn(&Device, Runs, Partition<'_>, &[Bytes]) -> Result<Box<dyn PreparedPartition>, DelegateError>;
 
 /// The functions that make and restore what is stored.
@@ -76,8 +76,13 @@ struct Head {
     is_exact: Option<bool>,
 }
 
-fn make(interface: &dyn Interface, program: Program, precision: Precision) -> Result<(Executable, Parts), GpuError> {
-    let (executable, stored) = Executable::stored(interface, program, precision)?;
+fn make(
+    interface: &dyn Interface,
+    program: Program,
+    precision: Precision,
+    first: Option<Runs>,
+) -> Result<(Executable, Parts), GpuError> {
+    let (executable, stored) = Executable::stored(interface, program, precision, first)?;
     Ok((executable, stored.into_parts().into()))
 }
 
@@ -100,13 +105,12 @@ fn restore(
     let submission = if is_replayed { Submission::Replay } else { Submission::Encoder };
     let quantized = is_exact.map(|is_exact| if is_exact { Quantized::Exact } else { Quantized::View });
     let failed = |error: GpuError| failure("Prepare", &error);
-    let interface = interface(device, submission).map_err(failed)?;
-    let executable = Executable::restore(&*interface, &StoredExecutable::from_parts(parts)).map_err(failed)?;
-    if !fits(executable.summary(), &partition) {
-        return Err(wrong());
-    }
     let nodes: Vec<NodeId> = partition.nodes.iter().map(|(id, _)| *id).collect();
     let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, quantized);
+    let interface = interface(device, submission).map_err(failed)?;
+    let (stored_executable, first) = (StoredExecutable::from_parts(parts), Some(info.runs(runs)));
+    let is_expected = |summary: &PlanSummary| fits(summary, &partition);
+    let executable = Executable::restore(&*interface, &stored_executable, is_expected, first).map_err(failed)?;
     let restored = GpuPartition::new(executable, info, runs).map_err(failed)?;
     Ok(Box::new(restored.restored(stored)))
 }

@@ -11,11 +11,8 @@ use attache_ops::OpResolver;
 use super::tensor::OwnedKey;
 use super::{CompiledModel, Interpreter, TensorKey, signature};
 use crate::cache::open_packed;
-use crate::runtime::{KeptTensors, Options};
+use crate::runtime::{KeptTensors, Options, default_threads};
 use crate::{Delegate, Error, Limits};
-
-/// Maximum number of threads that the builder sets by default.
-const DEFAULT_THREADS: usize = 4;
 
 /// Configures and builds an [`Interpreter`] or a [`CompiledModel`].
 #[must_use]
@@ -33,8 +30,7 @@ pub struct InterpreterBuilder {
 
 impl InterpreterBuilder {
     pub(crate) fn new(model: &Model) -> Self {
-        let available = std::thread::available_parallelism().map_or(1, |threads| threads.get());
-        let options = Options::new(available.min(DEFAULT_THREADS), &Limits::default());
+        let options = Options::new(default_threads(), &Limits::default());
         let (signature, shapes, kept) = Default::default();
         Self { model: model.clone(), options, signature, shapes, kept, preserves_all: false }
     }

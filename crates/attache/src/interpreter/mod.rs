@@ -10,6 +10,7 @@ mod signature;
 mod tensor;
 #[cfg(feature = "ndarray")]
 mod tensor_ndarray;
+mod variables;
 
 use std::borrow::Borrow;
 use std::cell::OnceCell;

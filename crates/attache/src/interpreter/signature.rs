@@ -55,9 +55,9 @@ pub struct SignatureRunner<'a> {
     pub(super) interpreter: &'a mut Interpreter,
     pub(super) subgraph: usize,
     /// Name of each input in the signature, and its index in [`Interpreter::inputs`].
-    inputs: Vec<(String, usize)>,
+    pub(super) inputs: Vec<(String, usize)>,
     /// Name of each output in the signature, and its index in [`Interpreter::outputs`].
-    outputs: Vec<(String, usize)>,
+    pub(super) outputs: Vec<(String, usize)>,
 }
 
 impl Interpreter {
@@ -96,11 +96,11 @@ fn find(what: &str, names: &[(String, usize)], key: &impl TensorKey) -> Result<u
 }
 
 impl SignatureRunner<'_> {
-    fn instance(&self) -> &Instance {
+    pub(super) fn instance(&self) -> &Instance {
         self.interpreter.instance_of(self.subgraph)
     }
 
-    fn instance_mut(&mut self) -> &mut Instance {
+    pub(super) fn instance_mut(&mut self) -> &mut Instance {
         self.interpreter.instance_of_mut(self.subgraph)
     }
 

@@ -14,7 +14,7 @@ use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
 use super::cancellation::StartedRun;
 use super::executor::Executor;
 use super::host::Subgraphs;
-use super::options::Options;
+use super::options::{Options, default_threads};
 use super::plans::{Key, Plans};
 use super::prepare::{MOST_PANICS, PrepareMode};
 use crate::limits::exceeded;
@@ -34,6 +34,8 @@ pub(crate) struct Environment {
     plans: Arc<Plans>,
     /// The threads of the interpreter, from the first run on the CPU on.
     threads: Option<Arc<dyn Parallel + Send + Sync>>,
+    /// How many threads there are, if the interpreter does not take the number of its options.
+    thread_count: Option<usize>,
     /// The run that is under way, or the last one; `None` before the first one.
     run: Option<StartedRun>,
     /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
@@ -77,6 +79,7 @@ impl Environment {
         Self {
             plans,
             threads: None,
+            thread_count: None,
             run: None,
             subgraphs: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -92,6 +95,11 @@ impl Environment {
     pub(crate) fn set_running(&mut self, subgraph: usize, run: Option<StartedRun>) {
         self.active = vec![subgraph];
         self.run = run;
+    }
+
+    /// Sets the number of threads from the next run on; `None` for the default of builders.
+    pub(crate) fn set_threads(&mut self, count: Option<usize>) {
+        (self.thread_count, self.threads) = (Some(count.map_or_else(default_threads, |count| count.max(1))), None);
     }
 
     /// Whether something can cancel the run.
@@ -227,7 +235,7 @@ impl Environment {
 
 impl Subgraphs for Environment {
     fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync> {
-        let count = self.plans.options.threads.min(MAX_THREADS);
+        let count = self.thread_count.unwrap_or(self.plans.options.threads).min(MAX_THREADS);
         let start = || -> Arc<dyn Parallel + Send + Sync> {
             if count > 1 { Arc::new(Pool::new(count)) } else { Arc::new(Serial) }
         };

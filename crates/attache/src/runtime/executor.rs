@@ -281,6 +281,17 @@ impl Executor {
         }
     }
 
+    /// Returns the bytes of a variable tensor, for reading and writing; `None` if it is none, or has no memory.
+    pub(crate) fn variable_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
+        let tensor = self.prepared.graph.tensors.get(id.index())?;
+        if tensor.fact.is_variable { self.memory.bytes_mut(id) } else { None }
+    }
+
+    /// Whether an output has a shape only after a run.
+    pub(crate) fn is_dynamic(&self, output: usize) -> bool {
+        self.prepared.graph.outputs.get(output).is_some_and(|id| self.memory.is_own(*id))
+    }
+
     /// Whether the only step is a partition. Its runs then write nothing but outputs.
     pub(crate) fn is_whole_partition(&self) -> bool {
         matches!(self.steps[..], [Step::Partition(_)])

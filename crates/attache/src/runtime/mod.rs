@@ -26,7 +26,7 @@ pub use cancellation::Cancellation;
 pub(crate) use cancellation::StartedRun;
 pub(crate) use environment::Environment;
 pub(crate) use host::Subgraphs;
-pub(crate) use options::{KeptTensors, Options};
+pub(crate) use options::{KeptTensors, Options, default_threads};
 pub(crate) use plans::{Key, Plans};
 pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};
 pub(crate) use run_queue::RunId;

@@ -11,6 +11,14 @@ use crate::Limits;
 use crate::cache::{OpenPacked, PackedWeights};
 use crate::delegate::guard::Delegates;
 
+/// Maximum number of threads that an interpreter has by default.
+const DEFAULT_THREADS: usize = 4;
+
+/// Returns the number of threads that an interpreter has by default.
+pub(crate) fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get()).min(DEFAULT_THREADS)
+}
+
 /// Options of an interpreter: threads of the CPU kernels, delegates in the order in which they claim nodes,
 /// whether delegation is required, whether the CPU takes over after a device failure, and limits.
 #[derive(Clone)]

@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "attache/graph.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/core/subgraph.h"
+#include "tensorflow/lite/error_reporter.h"
 #include "tensorflow/lite/portable_type_to_tflitetype.h"
 #include "tensorflow/lite/signature_runner.h"
 
@@ -24,20 +27,11 @@ class Interpreter {
  public:
   using TfLiteDelegatePtr = tflite::TfLiteDelegatePtr;
 
-  // Takes an interpreter of the C API over.
-  explicit Interpreter(TfLiteInterpreter* interpreter) : interpreter_(interpreter) {
-    const int32_t input_count = TfLiteInterpreterGetInputTensorCount(interpreter_);
-    const int* indices = TfLiteInterpreterInputTensorIndices(interpreter_);
-    inputs_.assign(indices, indices + input_count);
-    const int32_t output_count = TfLiteInterpreterGetOutputTensorCount(interpreter_);
-    indices = TfLiteInterpreterOutputTensorIndices(interpreter_);
-    outputs_.assign(indices, indices + output_count);
-    while (TfLiteInterpreterGetTensor(interpreter_, static_cast<int>(tensors_size_))) ++tensors_size_;
-    const int32_t variable_count = TfLiteInterpreterGetVariableTensorCount(interpreter_);
-    for (int32_t i = 0; i < variable_count; ++i) {
-      const TfLiteTensor* variable = TfLiteInterpreterGetVariableTensor(interpreter_, i);
-      variables_.push_back(static_cast<int>(variable - TfLiteInterpreterGetTensor(interpreter_, 0)));
-    }
+  // Takes an interpreter of the C API over. The reporter stays the caller's.
+  explicit Interpreter(TfLiteInterpreter* interpreter, ErrorReporter* error_reporter = DefaultErrorReporter())
+      : interpreter_(interpreter), error_reporter_(error_reporter) {
+    const int32_t count = attache_interpreter_subgraph_count(interpreter_);
+    subgraphs_.resize(count > 0 ? static_cast<size_t>(count) : 0);
     const int32_t signature_count = TfLiteInterpreterGetSignatureCount(interpreter_);
     for (int32_t i = 0; i < signature_count; ++i) {
       signature_keys_.push_back(new std::string(TfLiteInterpreterGetSignatureKey(interpreter_, i)));
@@ -52,10 +46,10 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   // Indices of tensors.
-  const std::vector<int>& inputs() const { return inputs_; }
-  const std::vector<int>& outputs() const { return outputs_; }
-  const std::vector<int>& variables() const { return variables_; }
-  size_t tensors_size() const { return tensors_size_; }
+  const std::vector<int>& inputs() const { return primary().inputs(); }
+  const std::vector<int>& outputs() const { return primary().outputs(); }
+  const std::vector<int>& variables() const { return primary().variables(); }
+  size_t tensors_size() const { return primary().tensors_size(); }
   const char* GetInputName(int index) const { return TfLiteTensorName(input_tensor(index)); }
   const char* GetOutputName(int index) const { return TfLiteTensorName(output_tensor(index)); }
 
@@ -64,10 +58,10 @@ class Interpreter {
   TfLiteTensor* tensor(int tensor_index) { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
   const TfLiteTensor* tensor(int tensor_index) const { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
   // A tensor by its position in inputs() or outputs().
-  TfLiteTensor* input_tensor(size_t index) { return tensor(At(inputs_, index)); }
-  const TfLiteTensor* input_tensor(size_t index) const { return tensor(At(inputs_, index)); }
-  TfLiteTensor* output_tensor(size_t index) { return tensor(At(outputs_, index)); }
-  const TfLiteTensor* output_tensor(size_t index) const { return tensor(At(outputs_, index)); }
+  TfLiteTensor* input_tensor(size_t index) { return tensor(At(inputs(), index)); }
+  const TfLiteTensor* input_tensor(size_t index) const { return tensor(At(inputs(), index)); }
+  TfLiteTensor* output_tensor(size_t index) { return tensor(At(outputs(), index)); }
+  const TfLiteTensor* output_tensor(size_t index) const { return tensor(At(outputs(), index)); }
 
   // The elements of a tensor; null if they are of another type.
   template <typename T>
@@ -80,30 +74,39 @@ class Interpreter {
   }
   template <typename T>
   T* typed_input_tensor(int index) {
-    return typed_tensor<T>(At(inputs_, static_cast<size_t>(index)));
+    return typed_tensor<T>(At(inputs(), static_cast<size_t>(index)));
   }
   template <typename T>
   const T* typed_input_tensor(int index) const {
-    return typed_tensor<T>(At(inputs_, static_cast<size_t>(index)));
+    return typed_tensor<T>(At(inputs(), static_cast<size_t>(index)));
   }
   template <typename T>
   T* typed_output_tensor(int index) {
-    return typed_tensor<T>(At(outputs_, static_cast<size_t>(index)));
+    return typed_tensor<T>(At(outputs(), static_cast<size_t>(index)));
   }
   template <typename T>
   const T* typed_output_tensor(int index) const {
-    return typed_tensor<T>(At(outputs_, static_cast<size_t>(index)));
+    return typed_tensor<T>(At(outputs(), static_cast<size_t>(index)));
   }
+
+  // The nodes of the main subgraph; core/subgraph.h says what they are.
+  size_t nodes_size() const { return primary().nodes_size(); }
+  const std::vector<int>& execution_plan() const { return primary().execution_plan(); }
+  const std::pair<TfLiteNode, TfLiteRegistration>* node_and_registration(int node_index) const {
+    return primary().node_and_registration(node_index);
+  }
+
+  size_t subgraphs_size() const { return subgraphs_.size(); }
+  // Null if there is no such subgraph.
+  Subgraph* subgraph(int subgraph_index) { return At(subgraph_index); }
+  const Subgraph* subgraph(int subgraph_index) const { return At(subgraph_index); }
+  Subgraph& primary_subgraph() { return primary(); }
+  const Subgraph& primary_subgraph() const { return primary(); }
 
   // Sets the extents of an input, given by its index among all tensors. AllocateTensors has to follow.
   TfLiteStatus ResizeInputTensor(int tensor_index, const std::vector<int>& dims) {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] == tensor_index) {
-        return TfLiteInterpreterResizeInputTensor(
-            interpreter_, static_cast<int32_t>(i), dims.data(), static_cast<int32_t>(dims.size()));
-      }
-    }
-    return kTfLiteError;
+    TfLiteTensor* input = tensor(tensor_index);
+    return input ? attache_tensor_resize(input, dims.data(), static_cast<int32_t>(dims.size())) : kTfLiteError;
   }
   // As ResizeInputTensor, and changes only those extents that the model leaves to the program.
   TfLiteStatus ResizeInputTensorStrict(int tensor_index, const std::vector<int>& dims) {
@@ -127,6 +130,8 @@ class Interpreter {
   }
   TfLiteStatus AllocateTensors() { return TfLiteInterpreterAllocateTensors(interpreter_); }
   TfLiteStatus Invoke() { return TfLiteInterpreterInvoke(interpreter_); }
+  // Cancel stops the run that is under way, from any thread, and is an error unless EnableCancellation was called.
+  TfLiteStatus EnableCancellation() { return attache_interpreter_enable_cancellation(interpreter_); }
   TfLiteStatus Cancel() { return TfLiteInterpreterCancel(interpreter_); }
   TfLiteStatus ResetVariableTensors() { return TfLiteInterpreterResetVariableTensors(interpreter_); }
 
@@ -142,25 +147,60 @@ class Interpreter {
     return ModifyGraphWithDelegate(raw);
   }
 
-  // The number of threads is set with InterpreterBuilder::SetNumThreads: an interpreter keeps it.
-  TfLiteStatus SetNumThreads(int num_threads) { return num_threads < -1 ? kTfLiteError : kTfLiteOk; }
-  // Accepted: options of delegates decide the precision.
-  void SetAllowFp16PrecisionForFp32(bool) {}
+  // Sets the number of threads from the next run on; -1 for the library's choice.
+  TfLiteStatus SetNumThreads(int num_threads) {
+    return attache_interpreter_set_num_threads(interpreter_, num_threads);
+  }
+  // A note without effect: the CPU computes floats in their own precision, and options of delegates decide theirs.
+  void SetAllowFp16PrecisionForFp32(bool allow) { allows_fp16_ = allow; }
+  bool GetAllowFp16PrecisionForFp32() const { return allows_fp16_; }
+  ErrorReporter* error_reporter() const { return error_reporter_; }
+
+  // Handles of buffers; c_api_experimental.h says what becomes of them.
+  TfLiteStatus SetBufferHandle(int tensor_index, TfLiteBufferHandle handle, TfLiteDelegate* delegate) {
+    return SetBufferHandle(tensor(tensor_index), handle, delegate);
+  }
+  TfLiteStatus SetBufferHandle(TfLiteTensor* tensor, TfLiteBufferHandle handle, TfLiteDelegate* delegate) {
+    return TfLiteInterpreterSetBufferHandle(interpreter_, tensor, handle, delegate);
+  }
+  TfLiteStatus GetBufferHandle(int tensor_index, TfLiteBufferHandle* handle, TfLiteDelegate** delegate) {
+    return TfLiteInterpreterGetBufferHandle(interpreter_, tensor_index, handle, delegate);
+  }
+  void SetAllowBufferHandleOutput(bool allow) { TfLiteSetAllowBufferHandleOutput(interpreter_, allow); }
 
   const std::vector<const std::string*>& signature_keys() const { return signature_keys_; }
-  // Null if there is no such signature. A null key stands for the first one.
+  // Null if there is no such signature. A null key stands for the first one or, in a model without signatures, for the
+  // main subgraph, whose inputs and outputs have the names of their tensors.
   SignatureRunner* GetSignatureRunner(const char* key) {
-    if (!key) {
-      if (signature_keys_.empty()) return nullptr;
-      key = signature_keys_[0]->c_str();
-    }
-    auto found = runners_.find(key);
+    if (!key && !signature_keys_.empty()) key = signature_keys_[0]->c_str();
+    const std::string name = key ? key : "";
+    auto found = runners_.find(name);
     if (found == runners_.end()) {
       TfLiteSignatureRunner* runner = TfLiteInterpreterGetSignatureRunner(interpreter_, key);
       if (!runner) return nullptr;
-      found = runners_.emplace(key, std::unique_ptr<SignatureRunner>(new SignatureRunner(runner))).first;
+      const int subgraph = key ? GetSubgraphIndexFromSignature(key) : 0;
+      std::unique_ptr<SignatureRunner> made(new SignatureRunner(interpreter_, runner, name, subgraph));
+      found = runners_.emplace(name, std::move(made)).first;
     }
     return found->second.get();
+  }
+
+  // -1 if there is no such signature.
+  int GetSubgraphIndexFromSignature(const char* key) const {
+    return attache_interpreter_signature_subgraph(interpreter_, key);
+  }
+  // The index of the tensor of each input or output, by its name; empty if there is no such signature.
+  const std::map<std::string, uint32_t>& signature_inputs(const char* key) const {
+    return Named(signature_inputs_, key, TfLiteSignatureRunnerGetInputCount, TfLiteSignatureRunnerGetInputName,
+                 [](TfLiteSignatureRunner* runner, const char* name) -> const TfLiteTensor* {
+                   return TfLiteSignatureRunnerGetInputTensor(runner, name);
+                 });
+  }
+  const std::map<std::string, uint32_t>& signature_outputs(const char* key) const {
+    return Named(signature_outputs_, key, TfLiteSignatureRunnerGetOutputCount, TfLiteSignatureRunnerGetOutputName,
+                 [](TfLiteSignatureRunner* runner, const char* name) -> const TfLiteTensor* {
+                   return TfLiteSignatureRunnerGetOutputTensor(runner, name);
+                 });
   }
 
   // Null if there is no such signature, or none with this input or output.
@@ -176,7 +216,36 @@ class Interpreter {
   TfLiteInterpreter* c_interpreter() { return interpreter_; }
 
  private:
+  using Names = std::map<std::string, uint32_t>;
+
   static int At(const std::vector<int>& list, size_t index) { return index < list.size() ? list[index] : -1; }
+
+  Subgraph* At(int index) const {
+    if (index < 0 || static_cast<size_t>(index) >= subgraphs_.size()) return nullptr;
+    std::unique_ptr<Subgraph>& subgraph = subgraphs_[static_cast<size_t>(index)];
+    if (!subgraph) subgraph.reset(new Subgraph(interpreter_, index));
+    return subgraph.get();
+  }
+  Subgraph& primary() const { return *At(0); }
+
+  template <typename Count, typename Name, typename Tensor>
+  const Names& Named(std::map<std::string, Names>& known, const char* key, Count count, Name name, Tensor tensor) const {
+    static const Names none;
+    const int subgraph = GetSubgraphIndexFromSignature(key);
+    if (subgraph < 0) return none;
+    auto found = known.find(key);
+    if (found == known.end()) {
+      found = known.emplace(key, Names()).first;
+      TfLiteSignatureRunner* runner = TfLiteInterpreterGetSignatureRunner(interpreter_, key);
+      const TfLiteTensor* first = attache_interpreter_tensor(interpreter_, subgraph, 0);
+      for (size_t i = 0; i < count(runner); ++i) {
+        const char* text = name(runner, static_cast<int32_t>(i));
+        found->second[text] = static_cast<uint32_t>(tensor(runner, text) - first);
+      }
+      TfLiteSignatureRunnerDelete(runner);
+    }
+    return found->second;
+  }
 
   template <typename T>
   static T* Elements(TfLiteTensor* tensor) {
@@ -188,10 +257,12 @@ class Interpreter {
   // Delegates of the program's are destroyed after the interpreter.
   std::vector<std::shared_ptr<TfLiteDelegate>> delegates_;
   TfLiteInterpreter* interpreter_;
-  std::vector<int> inputs_;
-  std::vector<int> outputs_;
-  std::vector<int> variables_;
-  size_t tensors_size_ = 0;
+  ErrorReporter* error_reporter_;
+  bool allows_fp16_ = false;
+  // Made when they are first asked for.
+  mutable std::vector<std::unique_ptr<Subgraph>> subgraphs_;
+  mutable std::map<std::string, Names> signature_inputs_;
+  mutable std::map<std::string, Names> signature_outputs_;
   std::vector<const std::string*> signature_keys_;
   std::map<std::string, std::unique_ptr<SignatureRunner>> runners_;
 };

@@ -19,7 +19,7 @@ class InterpreterBuilder {
   InterpreterBuilder(
       const FlatBufferModel& model, const OpResolver& op_resolver,
       const InterpreterOptions* options_experimental = nullptr)
-      : model_(model.c_model()), options_(TfLiteInterpreterOptionsCreate()) {
+      : model_(model.c_model()), error_reporter_(model.error_reporter()), options_(TfLiteInterpreterOptionsCreate()) {
     TfLiteInterpreterOptionsSetErrorReporter(options_, internal::ReportTo, model.error_reporter());
     op_resolver.AddTo(options_);
     if (options_experimental && options_experimental->GetPreserveAllTensors()) PreserveAllTensorsExperimental();
@@ -32,7 +32,7 @@ class InterpreterBuilder {
   TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter) {
     if (!interpreter) return kTfLiteError;
     TfLiteInterpreter* made = TfLiteInterpreterCreate(model_, options_);
-    interpreter->reset(made ? new Interpreter(made) : nullptr);
+    interpreter->reset(made ? new Interpreter(made, error_reporter_) : nullptr);
     return made ? kTfLiteOk : kTfLiteError;
   }
   TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter, int num_threads) {
@@ -57,6 +57,7 @@ class InterpreterBuilder {
 
  private:
   const TfLiteModel* model_;
+  ErrorReporter* error_reporter_;
   TfLiteInterpreterOptions* options_;
 };
 

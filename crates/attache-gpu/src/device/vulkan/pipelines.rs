@@ -10,10 +10,14 @@ use wgpu::naga::back::spv;
 use wgpu::naga::{front, valid};
 
 use super::{Vulkan, failed};
+use crate::device::pipelines::COMPILING;
 use crate::device::{DeviceCode, ShaderCode};
 use crate::kernel::{GpuError, GpuErrorKind};
 use crate::plan::Plan;
 use crate::wgsl::traceable::traceable;
+
+/// Maximum threads that create pipelines from what is stored of them. The driver does most of that in one thread at a time.
+const RESTORING: usize = 4;
 
 /// The compute pipeline of a shader. Dropping it destroys the Vulkan object.
 pub(crate) struct Pipeline {
@@ -70,7 +74,7 @@ impl Vulkan {
             ShaderCode::Compile => {
                 let null = vk::PipelineCache::null();
                 let make = |source: &str, buffers| self.pipeline(&self.words(source)?, buffers, null);
-                Ok((self.pipelines.of(&sources, make)?, DeviceCode::default()))
+                Ok((self.pipelines.of(&sources, COMPILING, make)?, DeviceCode::default()))
             }
             ShaderCode::CompileAndKeep => self.kept_pipelines(plan, &sources),
             ShaderCode::Stored(stored) => {
@@ -85,7 +89,7 @@ impl Vulkan {
                     Some(words) => self.pipeline(words, buffers, cache.raw),
                     None => self.pipeline(&self.words(source)?, buffers, cache.raw),
                 };
-                Ok((self.pipelines.of(&sources, make)?, DeviceCode::default()))
+                Ok((self.pipelines.of(&sources, RESTORING, make)?, DeviceCode::default()))
             }
         }
     }
@@ -104,7 +108,7 @@ impl Vulkan {
             kept.lock().unwrap_or_else(PoisonError::into_inner).insert(source.to_owned(), words);
             Ok(pipeline)
         };
-        let pipelines = self.pipelines.of(sources, make)?;
+        let pipelines = self.pipelines.of(sources, COMPILING, make)?;
         // The driver's cache lacks the pipelines that another plan made, so they are made once more.
         for (source, buffers) in sources {
             let is_kept = kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(*source);

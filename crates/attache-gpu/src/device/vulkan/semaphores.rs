@@ -4,12 +4,13 @@
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ash::vk;
 
 use super::{Vulkan, failed};
-use crate::device::Device;
+use crate::device::{Device, RunSignal};
 use crate::kernel::{GpuError, GpuErrorKind};
 
 /// A timeline semaphore of a device. Recordings own those that their pending runs use.
@@ -18,6 +19,8 @@ pub(crate) struct Semaphore {
     raw: vk::Semaphore,
     /// Whether a run was to wait for it or to signal it.
     is_used: AtomicBool,
+    /// What submitted runs set it to, of the values that it may not have yet.
+    pending_signals: Mutex<Vec<RunSignal>>,
 }
 
 fn vulkan(device: &Device) -> Result<&Vulkan, GpuError> {
@@ -29,14 +32,18 @@ impl Semaphore {
     /// Creates a semaphore with this value, which can be exported if that is asked for.
     pub(crate) fn new(device: &Device, value: u64, is_exportable: bool) -> Result<Self, GpuError> {
         let raw = vulkan(device)?.semaphore(value, is_exportable)?;
-        Ok(Self { device: device.clone(), raw, is_used: AtomicBool::new(false) })
+        Ok(Self::of(device, raw))
+    }
+
+    fn of(device: &Device, raw: vk::Semaphore) -> Self {
+        Self { device: device.clone(), raw, is_used: AtomicBool::new(false), pending_signals: Mutex::default() }
     }
 
     /// Creates the semaphore behind a file.
     #[cfg(unix)]
     pub(crate) fn import(device: &Device, file: OwnedFd) -> Result<Self, GpuError> {
         let raw = vulkan(device)?.import_semaphore(file)?;
-        Ok(Self { device: device.clone(), raw, is_used: AtomicBool::new(false) })
+        Ok(Self::of(device, raw))
     }
 
     /// Returns a new file of an exportable semaphore.
@@ -53,6 +60,11 @@ impl Semaphore {
     pub(crate) fn for_run(&self) -> vk::Semaphore {
         self.is_used.store(true, Ordering::Relaxed);
         self.raw
+    }
+
+    /// Locks what submitted runs set it to.
+    pub(crate) fn pending_signals(&self) -> MutexGuard<'_, Vec<RunSignal>> {
+        self.pending_signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn value(&self) -> Result<u64, GpuError> {

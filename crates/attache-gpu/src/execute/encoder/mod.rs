@@ -107,6 +107,7 @@ impl Interface for Encoder {
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
         code: ShaderCode<'_>,
+        _: Option<Runs>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;

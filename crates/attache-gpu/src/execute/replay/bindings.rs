@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 
 use ash::vk;
 
-use super::submissions::Semaphores;
-use crate::bind::{Access, BoundTensor, DeviceMemory, InputBinding, MemoryBinding, OutputBinding, Submitting, usage};
+use crate::bind::{
+    Access, BoundTensor, DeviceMemory, DeviceSemaphore, InputBinding, MemoryBinding, OutputBinding, Submitting, usage,
+};
 use crate::device::Device;
 use crate::kernel::GpuError;
 use crate::plan::{BufferRange, Plan, PlanBuffer};
@@ -34,6 +35,9 @@ pub(super) struct Bindings {
 /// What the division of a run into pieces depends on: for each input and output, how runs reach the memory, and whether it
 /// is shared with other users and is memory of the host.
 pub(super) type Shape = Vec<Option<(Access, bool, bool)>>;
+
+/// The values that a run waits for, or those that it sets. Their order is that in which semaphores are locked.
+pub(super) type Values = BTreeMap<vk::Semaphore, (DeviceSemaphore, u64)>;
 
 impl Clone for Bound {
     fn clone(&self) -> Self {
@@ -231,26 +235,22 @@ impl Bindings {
         (0..plan.dispatches.len()).filter(changed).collect()
     }
 
-    /// Returns the semaphores of the next run. Fails if one would not grow.
-    pub(super) fn semaphores(&self) -> Result<Semaphores, GpuError> {
-        let (mut waits, mut signals) = (BTreeMap::new(), BTreeMap::new());
-        let add = |all: &mut BTreeMap<vk::Semaphore, u64>, semaphore, value: u64| {
-            let most = all.entry(semaphore).or_insert(value);
-            *most = value.max(*most);
-        };
+    /// Returns the values that the next run waits for, and those that it sets.
+    pub(super) fn semaphores(&self) -> Result<(Values, Values), GpuError> {
+        let (mut waits, mut signals) = (Values::new(), Values::new());
         for Bound { binding, .. } in self.all() {
             let runs = binding.runs.load(Ordering::Relaxed);
             let next =
                 |value: u64| value.checked_add(runs).ok_or_else(|| usage("the values of a semaphore are used up"));
-            if let Some((semaphore, value)) = &binding.wait {
-                add(&mut waits, semaphore.raw().for_run(), next(*value)?);
-            }
-            if let Some((semaphore, value)) = &binding.signal {
-                semaphore.check_signal(next(*value)?)?;
-                add(&mut signals, semaphore.raw().for_run(), next(*value)?);
-            }
+            let add = |all: &mut Values, (semaphore, value): &(DeviceSemaphore, u64)| -> Result<(), GpuError> {
+                let (_, most) = all.entry(semaphore.raw().for_run()).or_insert((semaphore.clone(), 0));
+                *most = next(*value)?.max(*most);
+                Ok(())
+            };
+            binding.wait.iter().try_for_each(|wait| add(&mut waits, wait))?;
+            binding.signal.iter().try_for_each(|signal| add(&mut signals, signal))?;
         }
-        Ok(Semaphores { waits: waits.into_iter().collect(), signals: signals.into_iter().collect() })
+        Ok((waits, signals))
     }
 
     /// Returns the permissions to submit a run, of all memory that needs one.

@@ -10,6 +10,7 @@
 
 mod bindings;
 mod bound;
+mod memory;
 mod pieces;
 mod resources;
 mod shared;
@@ -17,8 +18,8 @@ mod stream;
 mod submissions;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ash::vk;
@@ -27,6 +28,7 @@ use attache_base::parallel::both;
 
 use self::bindings::Bindings;
 use self::bound::BoundRuns;
+use self::memory::{ARENA, INPUTS, Map, Memory, OUTPUTS};
 use self::resources::ReplayResources;
 use self::shared::{Links, Shared};
 use self::stream::{CommandList, ListedDispatch, SlotRanges, Stream};
@@ -34,7 +36,7 @@ use self::submissions::Semaphores;
 use super::{
     Ended, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
 };
-use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
+use crate::bind::{BoundTensor, InputBinding, OutputBinding, PendingSignal, usage};
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
 use crate::device::{Device, DeviceCode, ShaderCode, Submission};
@@ -130,6 +132,7 @@ impl Interface for Replay {
         plan: &Arc<Plan>,
         weights: &dyn WeightSource,
         code: ShaderCode<'_>,
+        first: Option<Runs>,
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         let device = &self.0;
         device.check()?;
@@ -138,14 +141,19 @@ impl Interface for Replay {
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
         let start = Instant::now();
         let elapsed = || start.elapsed().as_secs_f64() * 1e3;
-        // Constants are packed and uploaded while the driver compiles shaders.
+        // While the driver compiles shaders, constants are packed and uploaded, and memory is allocated.
         let compile = || vulkan.pipelines(plan, code).map(|made| (made, elapsed()));
-        let (compiled, uploaded) = both(compile, || Constants::load(device, vulkan, plan, weights));
+        let (compiled, uploaded) = both(compile, || {
+            let constants = Constants::load(device, vulkan, plan, weights)?;
+            let uploaded = elapsed();
+            let first = first.map(|runs| Memory::allocate(device, plan, &constants, runs)).transpose()?;
+            Ok((constants, Mutex::new(first), uploaded))
+        });
         let ((pipelines, code), compile_ms) = device.noted(compiled)?;
-        let constants = device.noted(uploaded)?;
-        let upload_ms = elapsed() - compile_ms;
+        let (constants, first, uploaded) = device.noted(uploaded)?;
+        let upload_ms = (uploaded - compile_ms).max(0.0);
         let weights_bytes = plan.weights.iter().map(|weight| padded(weight.size)).sum();
-        let loaded = ReplayPlan { device: device.clone(), plan: plan.clone(), pipelines, code, constants };
+        let loaded = ReplayPlan { device: device.clone(), plan: plan.clone(), pipelines, code, constants, first };
         Ok((Box::new(loaded), LoadCost { compile_ms, upload_ms, weights_bytes }))
     }
 }
@@ -159,6 +167,8 @@ struct ReplayPlan {
     /// What is kept for [`LoadedPlan::code`].
     code: DeviceCode,
     constants: Constants,
+    /// The memory of the first recording, until it is made.
+    first: Mutex<Option<Memory>>,
 }
 
 impl LoadedPlan for ReplayPlan {
@@ -167,10 +177,14 @@ impl LoadedPlan for ReplayPlan {
         device.check()?;
         let unsupported = || GpuError::new(GpuErrorKind::Unsupported, "replay needs a Vulkan device");
         let vulkan = device.vulkan().ok_or_else(unsupported)?;
-        let mut resources = ReplayResources::new(device);
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let memory = match first.filter(|first| first.slots == runs.slots) {
+            Some(first) => first,
+            None => device.noted(Memory::allocate(device, &self.plan, &self.constants, runs))?,
+        };
+        let Memory { mut resources, map, .. } = memory;
         resources.pipelines.clone_from(&self.pipelines);
-        let mut builder = Builder { vulkan, plan: &self.plan, constants: &self.constants, resources, runs };
-        let map = device.noted(builder.allocate())?;
+        let builder = Builder { vulkan, plan: &self.plan, resources, runs };
         Ok(Box::new(device.noted(builder.build(map))?))
     }
 
@@ -217,43 +231,8 @@ impl Constants {
 struct Builder<'a> {
     vulkan: &'a Vulkan,
     plan: &'a Arc<Plan>,
-    constants: &'a Constants,
     resources: ReplayResources,
     runs: Runs,
-}
-
-/// The index of the first stream's arena among the buffers of the recording. The arenas of further streams
-/// follow after the other buffers.
-const ARENA: BufferId = BufferId::Own(0);
-/// The index of the buffer of all slots' inputs.
-const INPUTS: usize = 1;
-/// The index of the buffer to which all slots' outputs are copied for the host.
-const OUTPUTS: usize = 2;
-
-/// The locations of the plan's buffers and of each dispatch's parameters in the buffers of the recording.
-struct Map {
-    arena_bytes: usize,
-    banks: Vec<usize>,
-    /// For each weight, its location. The weights and the parameters are in buffers of constants.
-    weights: Vec<(BufferId, usize)>,
-    params: Vec<Slice>,
-    /// For each slot, the location of each input.
-    inputs: Vec<Vec<Slice>>,
-    /// For each slot, the location of each output in memory that the host reads.
-    outputs: Vec<Vec<Slice>>,
-}
-
-/// Places ranges of these sizes, in bytes, at consecutive aligned offsets of a buffer, once for each slot.
-/// Returns the ranges of each slot, and the end of the last range.
-fn in_order(buffer: usize, slots: usize, sizes: &[usize]) -> (Vec<Vec<Slice>>, usize) {
-    let mut end = 0;
-    let mut slice = |size: &usize| {
-        let start = usize::next_multiple_of(end, ALIGNMENT);
-        end = start + padded(*size);
-        Slice { buffer: BufferId::Own(buffer), range: start..end }
-    };
-    let slices = (0..slots).map(|_| sizes.iter().map(&mut slice).collect()).collect();
-    (slices, end)
 }
 
 /// Returns the range of all bytes of consecutive outputs.
@@ -348,34 +327,6 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Allocates the recording's own buffers. Returns the locations.
-    fn allocate(&mut self) -> Result<Map, GpuError> {
-        let plan = self.plan;
-        let mut end = 0;
-        let mut banks = Vec::with_capacity(plan.banks.len());
-        for bytes in &plan.banks {
-            banks.push(end);
-            end = (end + bytes).next_multiple_of(ALIGNMENT);
-        }
-        let arena_bytes = end;
-        self.resources.add(arena_bytes, Use::Device)?;
-        let (inputs, end) = in_order(INPUTS, self.runs.slots, &plan.inputs);
-        self.resources.add(end, Use::Write)?;
-        let sizes: Vec<usize> = plan.outputs.iter().map(|output| output.size).collect();
-        let (outputs, end) = in_order(OUTPUTS, self.runs.slots, &sizes);
-        self.resources.add(end, Use::Read)?;
-        self.resources.constants = self.constants.buffers();
-        let constant = |buffer: &Arc<DeviceBuffer>| {
-            let index = self.resources.constants.iter().position(|other| Arc::ptr_eq(other, buffer));
-            BufferId::Constant(index.expect("all buffers of constants were added"))
-        };
-        let weights = self.constants.weights.iter().map(|weight| (constant(&weight.buffer), weight.offset)).collect();
-        let params = self.constants.ranges.iter();
-        let params = params.map(|range| Slice { buffer: constant(&self.constants.params), range: range.clone() });
-        let params = params.collect();
-        Ok(Map { arena_bytes, banks, weights, params, inputs, outputs })
-    }
-
     fn place(&self, map: &Map, slot: usize, range: &BufferRange) -> Slice {
         let (buffer, start) = match range.buffer {
             PlanBuffer::Input(index) => return map.inputs[slot][index].clone(),
@@ -468,10 +419,16 @@ impl Replayed {
             copies.clear();
         }
         run.extend(copies.first());
-        let semaphores = self.bound.bindings.semaphores()?;
+        let (waits, signals) = self.bound.bindings.semaphores()?;
+        self.streams[0].submissions.make_room()?;
+        let waited = |semaphore| waits.get(semaphore).map_or(0, |(_, value)| *value);
+        let pending = signals.iter().map(|(raw, (semaphore, value))| semaphore.pending_signal(*value, waited(raw)));
+        let pending = pending.collect::<Result<Vec<_>, _>>()?;
+        let semaphores = Semaphores::new(&waits, &signals);
         let permits = self.bound.bindings.submitting()?;
         let submissions = &mut self.streams[0].submissions;
         let number = submissions.submit(&run, &semaphores)?;
+        pending.into_iter().for_each(PendingSignal::submitted);
         permits.into_iter().for_each(|permit| permit.done(self.number, submissions.completion(number)));
         self.bound.submitted(slot, number);
         self.io_bytes += self.bound.bindings.copied_bytes();
@@ -664,6 +621,7 @@ impl Recording for Replayed {
 
 #[cfg(test)]
 mod tests {
+    use super::memory::in_order;
     use super::*;
 
     #[test]

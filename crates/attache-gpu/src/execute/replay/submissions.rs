@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 
+use super::bindings::Values;
 use crate::device::Device;
 use crate::device::vulkan::{Vulkan, failed};
 use crate::execute::{Ended, Fence, MAX_PENDING, Wait};
@@ -54,6 +55,13 @@ pub(super) struct Semaphores {
     pub(super) signals: Vec<(vk::Semaphore, u64)>,
 }
 
+impl Semaphores {
+    pub(super) fn new(waits: &Values, signals: &Values) -> Self {
+        let raw = |values: &Values| values.iter().map(|(raw, (_, value))| (*raw, *value)).collect();
+        Self { waits: raw(waits), signals: raw(signals) }
+    }
+}
+
 /// The submissions of one stream. They are numbered from 1 and end in order.
 pub(super) struct Submissions {
     device: Device,
@@ -97,12 +105,15 @@ impl Submissions {
         self.ended + self.fences.len()
     }
 
+    /// Waits for the oldest submission if too many are pending.
+    pub(super) fn make_room(&mut self) -> Result<(), GpuError> {
+        if self.fences.len() == MAX_PENDING { self.wait(self.ended + 1) } else { Ok(()) }
+    }
+
     /// Submits complete command buffers, which may already be pending, and returns the number of the submission. If too
     /// many submissions are pending, waits for the oldest one first.
     pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer], semaphores: &Semaphores) -> Result<usize, GpuError> {
-        if self.fences.len() == MAX_PENDING {
-            self.wait(self.ended + 1)?;
-        }
+        self.make_room()?;
         let [waits, signals] = [&semaphores.waits, &semaphores.signals];
         let (waiting, values): (Vec<_>, Vec<_>) = waits.iter().copied().unzip();
         let (signalled, set): (Vec<_>, Vec<_>) = signals.iter().copied().unzip();

@@ -43,6 +43,8 @@ fn start(external: ExternalMemory, semaphore: Option<&DeviceSemaphore>, turns: u
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "replayed::processes::child", "--ignored", "--nocapture"])
         .env(MESSAGE, message.to_string())
+        // Without it, Mesa writes complaints to the standard error, which is the memory here.
+        .env("XDG_RUNTIME_DIR", std::env::temp_dir())
         .stdin(semaphore.map_or_else(Stdio::piped, |semaphore| Stdio::from(semaphore.export().unwrap())))
         .stdout(Stdio::piped())
         .stderr(Stdio::from(file))

@@ -26,8 +26,9 @@ fn runs_wait_and_signal() {
         let x = numbers(16, round as usize);
         input.write(0, &bytes(&x)).unwrap();
         let run = interpreter.invoke_async().unwrap();
-        if round < 4 {
-            assert!(!done.wait(round, Duration::from_millis(20)).unwrap(), "the run has not waited");
+        if round < 3 {
+            // Long enough for hundreds of such runs.
+            assert!(!done.wait(round, Duration::from_millis(300)).unwrap(), "the run has not waited");
         }
         written.signal(round).unwrap();
         assert!(done.wait(round, 60 * SECOND).unwrap());
@@ -78,5 +79,41 @@ fn values_grow() {
     interpreter.bind_input("x", at(&memory).signal(&semaphore, 8)).unwrap();
     interpreter.invoke_repeatedly(3).unwrap();
     assert!(semaphore.wait(10, 60 * SECOND).unwrap() && !semaphore.wait(11, Duration::ZERO).unwrap());
+    validation::assert_silent();
+}
+
+/// Values that pending runs set count as set: neither the host nor another run may pass or repeat them, and the host sets
+/// only what they wait for.
+#[test]
+fn values_of_pending_runs_count() {
+    let _alone = validation::alone();
+    let gpu = delegate();
+    let [start, done, other] = [0, 1, 2].map(|_| DeviceSemaphore::new(gpu.device()).unwrap());
+    let mut interpreter = interpreter(&two_outputs(4), &gpu);
+    let [x, w] = [1, 2].map(|seed| filled(gpu.device(), &numbers(4, seed)));
+    interpreter.bind_input("w", at(&w)).unwrap();
+    interpreter.bind_input("x", at(&x).wait(&start, 1).signal(&done, 10)).unwrap();
+    let run = interpreter.invoke_async().unwrap();
+    for value in [9, 10, 12] {
+        refused(done.signal(value), ErrorKind::Usage, &["in progress", "to 10", "wait for"]);
+    }
+    // The other semaphore is free before and after the run that is refused because of this one.
+    for (first, second) in [(&done, &other), (&other, &done)] {
+        interpreter.bind_input("x", at(&x).signal(first, 10)).unwrap();
+        interpreter.bind_input("w", at(&w).signal(second, 10)).unwrap();
+        refused(interpreter.invoke_async(), ErrorKind::Usage, &["in progress", "to 10", "grow"]);
+    }
+    other.signal(11).unwrap();
+    start.signal(1).unwrap();
+    interpreter.wait(run).unwrap();
+    assert!(done.wait(10, 60 * SECOND).unwrap());
+    done.signal(12).unwrap();
+    // A run that waits for what the host sets, and then sets the same semaphore.
+    interpreter.bind_input("x", at(&x).wait(&done, 13).signal(&done, 14)).unwrap();
+    interpreter.bind_input("w", at(&w)).unwrap();
+    let run = interpreter.invoke_async().unwrap();
+    done.signal(13).unwrap();
+    interpreter.wait(run).unwrap();
+    assert_eq!(done.value().unwrap(), 14);
     validation::assert_silent();
 }

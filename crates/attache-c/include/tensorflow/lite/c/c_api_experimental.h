@@ -94,7 +94,9 @@ typedef enum TfLiteCustomAllocationFlags {
 TFL_CAPI_EXPORT TfLiteStatus TfLiteInterpreterSetCustomAllocationForTensor(
     TfLiteInterpreter* interpreter, int tensor_index, const TfLiteCustomAllocation* allocation, int64_t flags);
 
-/* Tensors have no handles of buffers here: setting one is an error, and the handle of each is -1. */
+/* Handles of a delegate's buffers. The delegate frees one when another is set for the tensor, and when the interpreter is
+   deleted. It copies the buffer of a tensor whose field data_is_stale is set, before a run that reads the tensor and in
+   TfLiteInterpreterEnsureTensorDataIsReadable. After a run, outputs are in memory in any case. */
 TFL_CAPI_EXPORT TfLiteStatus TfLiteInterpreterSetBufferHandle(
     TfLiteInterpreter* interpreter, TfLiteTensor* tensor, TfLiteBufferHandle buffer_handle,
     TfLiteOpaqueDelegate* delegate);

@@ -39,6 +39,8 @@ TFL_CAPI_EXPORT TfLiteStatus TfLiteOpaqueTensorCopyFromBuffer(
 TFL_CAPI_EXPORT TfLiteStatus TfLiteOpaqueTensorCopyToBuffer(
     const TfLiteOpaqueTensor* tensor, void* buffer, size_t size);
 TFL_CAPI_EXPORT void TfLiteOpaqueTensorSetAllocationTypeToDynamic(TfLiteOpaqueTensor* tensor);
+/* Says that the bytes are not in memory of the host's. */
+TFL_CAPI_EXPORT TfLiteStatus TfLiteOpaqueTensorSetNonCpuAllocation(TfLiteOpaqueTensor* tensor);
 
 /* Elements of tensors of the type kTfLiteString. */
 TFL_CAPI_EXPORT int TfLiteOpaqueTensorGetStringCount(const TfLiteOpaqueTensor* tensor);

@@ -10,8 +10,6 @@ use attache_abi::{
     TfLiteType,
 };
 
-use crate::guard::exports;
-
 /// By allocation type: what `TfLiteTensorGet…` return. The numbers are those of the enums `TfLiteAllocationStrategy`,
 /// `TfLiteRunStability` and `TfLiteRunStep`; 0 is "unknown" in each.
 static STRATEGIES: [i32; 9] = [1, 2, 3, 3, 4, 0, 0, 5, 0];
@@ -108,7 +106,7 @@ unsafe fn free_sparsity(sparsity: *mut TfLiteSparsity) {
 /// # Safety
 ///
 /// The parts of the tensor are null or of `malloc`, and nobody uses them afterwards.
-pub(crate) unsafe fn free_parts(tensor: &mut TfLiteTensor) {
+pub unsafe fn free_parts(tensor: &mut TfLiteTensor) {
     free_data(tensor);
     free_quantization(&mut tensor.quantization);
     // SAFETY: the caller states that the parts are null or of `malloc`.

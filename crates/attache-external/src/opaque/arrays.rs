@@ -6,8 +6,6 @@ use std::slice;
 
 use attache_abi::{TfLiteFloatArray, TfLiteIntArray, TfLiteType};
 
-use crate::guard::exports;
-
 exports! {
     /// Returns the size in bytes of an array of `length` integers.
     fn TfLiteIntArrayGetSizeInBytes(length: c_int) -> usize {
