@@ -26,6 +26,11 @@ struct Options {
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let options = parse(arguments)?;
     let built = build(&options)?;
+    install(&options, &built)
+}
+
+/// Installs the libraries of a folder, and what belongs to them.
+fn install(options: &Options, built: &Path) -> Result<()> {
     let libraries = options.prefix.join(&options.libdir);
     fs::create_dir_all(&libraries)?;
     for name in ["libattache_c.so", "libattache_c.a"] {
@@ -33,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     link_under_compatible_name(&libraries)?;
     copy_folder(&root().join("crates/attache-c/include"), &options.prefix.join("include"))?;
-    describe(&options, &libraries)?;
+    describe(options, &libraries)?;
     println!("installed to {}", options.prefix.display());
     Ok(())
 }
@@ -58,18 +63,17 @@ fn parse(arguments: &[String]) -> Result<Options> {
 
 /// Builds the libraries, and returns the folder in which they are.
 fn build(options: &Options) -> Result<PathBuf> {
-    let mut command = cargo();
-    match options.profile.as_str() {
-        "dev" => command.args(["build", "--package", "attache-c"]),
-        // Without the form for Rust programs, cargo optimizes the libraries as a whole.
-        profile => command
-            .args(["rustc", "--package", "attache-c", "--lib", "--profile", profile])
-            .args(["--crate-type", "cdylib,staticlib"]),
-    };
-    command.args((!options.has_gpu).then_some("--no-default-features"));
-    must(&mut command)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join(if options.profile == "dev" { "debug" } else { &options.profile }))
+    let (mut command, profile) = (cargo(), options.profile.as_str());
+    // Without the form for Rust programs, cargo optimizes the libraries as a whole.
+    command.args(["rustc", "--package", "attache-c", "--lib", "--profile", profile]);
+    command.args(["--crate-type", "cdylib,staticlib"]);
+    must(command.args((!options.has_gpu).then_some("--no-default-features")))?;
+    Ok(target().join(if profile == "dev" { "debug" } else { profile }))
+}
+
+/// Returns the folder in which cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Links the static library once more, to a shared one whose own name is that of TensorFlow Lite's library, with the
@@ -141,8 +145,9 @@ fn check_in(folder: &Path) -> Result<()> {
     // The folder of Debian's packages, which CMake looks into.
     let folder_of_libraries = Path::new("lib").join(must(Command::new("cc").arg("-print-multiarch"))?.trim());
     let libdir = text(&folder_of_libraries)?;
-    let arguments = ["--prefix", &text(&prefix)?, "--libdir", &libdir, "--profile", "dev"];
-    run(&arguments.map(str::to_owned))?;
+    let options = parse(&["--prefix", &text(&prefix)?, "--libdir", &libdir].map(str::to_owned))?;
+    // The tests of the workspace build the library with their features: another build would compile wgpu once more.
+    install(&options, &target().join("debug/deps"))?;
     let build = folder.join("cmake");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&projects).arg("-B").arg(&build);
