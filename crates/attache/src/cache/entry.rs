@@ -203,3 +203,35 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every bit of the table is changed, and its checksum made right: a section is never outside of the file or another
+    /// one than was written.
+    #[test]
+    fn tables_with_right_checksums_are_not_trusted() {
+        let sections: [&[u8]; 3] = [b"one", b"", &[7; 1000]];
+        let mut whole = Vec::new();
+        Contents::new("a test", &sections).write_as([5; 32], &mut whole).unwrap();
+        let end = TABLE + ROW * (1 + sections.len());
+        for bit in 8 * CHECKED..8 * end {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let count = usize::try_from(number::<4>(&bytes, 28)).unwrap();
+            let counted = bytes.len().min(TABLE.saturating_add(ROW.saturating_mul(count)));
+            let sum = checksum(&bytes[CHECKED..counted]).to_le_bytes();
+            bytes[8..CHECKED].copy_from_slice(&sum);
+            let read = Entry::with_key(Bytes::from_vec(bytes));
+            let is_key = (32..TABLE).contains(&(bit / 8));
+            assert_eq!(read.is_ok(), is_key, "bit {bit}");
+            if let Ok((key, entry)) = read {
+                assert_ne!(key, [5; 32]);
+                assert!(
+                    (0..).map_while(|index| entry.section(index)).zip(sections).all(|(read, wrote)| read[..] == *wrote)
+                );
+            }
+        }
+    }
+}
