@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::{cargo, generate, install, plugin, root, setup, structure};
+use crate::{cargo, generate, install, java, plugin, root, setup, structure};
 
 /// One check of the gate.
 struct Step {
@@ -32,6 +32,7 @@ static STEPS: &[Step] = &[
     Step { name: "documentation", is_deep: false, run: document },
     Step { name: "tests", is_deep: false, run: test },
     Step { name: "installed library for C", is_deep: false, run: install::check },
+    Step { name: "classes for Java", is_deep: false, run: java::check },
     Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
     Step { name: "deep tests", is_deep: true, run: test_deep },
     Step { name: "plug-in in LiteRT", is_deep: true, run: plugin::check },

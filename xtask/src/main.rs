@@ -5,6 +5,7 @@
 mod check;
 mod generate;
 mod install;
+mod java;
 mod plugin;
 mod setup;
 mod source;
@@ -40,6 +41,11 @@ static TASKS: &[Task] = &[
         name: "install",
         about: "build the library for C and C++, and install it with its headers: --prefix FOLDER",
         run: install::run,
+    },
+    Task {
+        name: "jar",
+        about: "make the jar for Java, with the native library in it: --profile NAME; with --test run its tests",
+        run: java::run,
     },
     Task {
         name: "setup",

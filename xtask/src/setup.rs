@@ -9,11 +9,14 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cargo;
 
 /// Debian packages that the tests need. `libgl1-mesa-dri` contains the software driver for EGL, which the other
-/// packages only recommend. The tests of the library for C need two compilers, CMake and pkg-config.
-const PACKAGES: [&str; 10] = [
+/// packages only recommend. The tests of the library for C need two compilers, CMake and pkg-config, those of the classes
+/// for Java a JDK and JUnit.
+const PACKAGES: [&str; 12] = [
     "clang",
     "cmake",
+    "default-jdk-headless",
     "g++",
+    "junit4",
     "libegl1",
     "libgl1-mesa-dri",
     "libgles2",

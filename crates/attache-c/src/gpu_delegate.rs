@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
 //! TensorFlow Lite's GPU delegate: `TfLiteGpuDelegateV2…`, and the names of the first version.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use attache::{GpuDelegate, GpuDelegateOptions};
+use attache_abi::report::ErrorReporter;
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateFlags, TfLiteGpuDelegateOptionsV2, TfLiteStatus};
 
 use crate::fault::{Fault, Reporter};
@@ -56,14 +57,24 @@ fn create(options: GpuDelegateOptions) -> Result<*mut TfLiteDelegate, Fault> {
     Ok(made.cast())
 }
 
-/// Translates the options of C.
-fn options_of(options: &TfLiteGpuDelegateOptionsV2) -> Result<GpuDelegateOptions, Fault> {
+/// Translates the options of C. What has no effect is reported.
+fn options_of(options: &TfLiteGpuDelegateOptionsV2, reporter: Reporter) -> Result<GpuDelegateOptions, Fault> {
     let only = TfLiteGpuDelegateOptionsV2::CL_ONLY | TfLiteGpuDelegateOptionsV2::GL_ONLY;
     if options.experimental_flags & only != 0 {
-        Reporter::default().report("CL_ONLY and GL_ONLY have no effect: the device is opened through any API there is");
+        reporter.report("CL_ONLY and GL_ONLY have no effect: the device is opened through any API there is");
     }
     // SAFETY: the caller of the C function passes null or texts that zero bytes end.
     unsafe { options.gpu_delegate_options() }.map_err(Fault::new)
+}
+
+/// Makes a delegate; null, with an error, if it cannot be made.
+fn create_reporting(options: *const TfLiteGpuDelegateOptionsV2, reporter: Reporter) -> *mut TfLiteDelegate {
+    let made = guarded(|| {
+        // SAFETY: the caller of the C function passes null or valid options.
+        let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+        create(options_of(&options, reporter)?)
+    });
+    reporter.settle(made, std::ptr::null_mut())
 }
 
 fn create_first_version(options: *const TfLiteGpuDelegateOptions) -> *mut TfLiteDelegate {
@@ -84,12 +95,16 @@ exports! {
     /// Opens a GPU and makes a delegate for it. Options may be null. Returns null, with an error, if there is no GPU or
     /// the options contradict each other.
     fn TfLiteGpuDelegateV2Create(options: *const TfLiteGpuDelegateOptionsV2) -> *mut TfLiteDelegate {
-        let made = guarded(|| {
-            // SAFETY: the caller of the C function passes null or valid options.
-            let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
-            create(options_of(&options)?)
-        });
-        Reporter::default().settle(made, std::ptr::null_mut())
+        create_reporting(options, Reporter::default())
+    } else std::ptr::null_mut();
+
+    /// As `TfLiteGpuDelegateV2Create`, with a function that takes the error.
+    fn attache_gpu_delegate_create(
+        options: *const TfLiteGpuDelegateOptionsV2,
+        reporter: Option<ErrorReporter>,
+        user_data: *mut c_void,
+    ) -> *mut TfLiteDelegate {
+        create_reporting(options, Reporter::new(reporter, user_data))
     } else std::ptr::null_mut();
 
     /// Deletes a GPU delegate. Interpreters that use it keep what they need. Does nothing for null.

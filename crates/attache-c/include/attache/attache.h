@@ -5,6 +5,7 @@
 #define ATTACHE_ATTACHE_H_
 
 #include "tensorflow/lite/c/c_api.h"
+#include "tensorflow/lite/delegates/gpu/delegate_options.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +18,11 @@ TFL_CAPI_EXPORT const char* attache_version(void);
 TFL_CAPI_EXPORT void attache_text_free(char* text);
 /* The adapters of all graphics APIs, one a line: name, API, kind, and the reason if it cannot be used. */
 TFL_CAPI_EXPORT char* attache_devices(void);
+
+/* As TfLiteGpuDelegateV2Create, with a function that takes the error. TfLiteGpuDelegateV2Delete deletes the delegate. */
+TFL_CAPI_EXPORT TfLiteDelegate* attache_gpu_delegate_create(
+    const TfLiteGpuDelegateOptionsV2* options,
+    void (*reporter)(void* user_data, const char* format, va_list args), void* user_data);
 
 /* Makes it an error if operators are left to the CPU. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_options_set_require_delegation(

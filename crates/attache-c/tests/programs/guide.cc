@@ -2,8 +2,12 @@
 //
 // Arguments: a model that squares a float input of [4], and a folder for what the delegate stores.
 
+#include <cstdarg>
+#include <cstdio>
 #include <memory>
+#include <string>
 
+#include "attache/attache.h"
 #include "check.h"
 #include "tensorflow/lite/delegates/gpu/delegate.h"
 #include "tensorflow/lite/delegates/gpu/gl_delegate.h"
@@ -92,11 +96,30 @@ static bool Post(const char* model_path) {
   return true;
 }
 
+static void Report(void* user_data, const char* format, va_list args) {
+  char text[256];
+  std::vsnprintf(text, sizeof(text), format, args);
+  static_cast<std::string*>(user_data)->append(text);
+}
+
+/* Attaché's own function, which says why there is no delegate. */
+static void Reported() {
+  std::string reported;
+  TfLiteGpuDelegateOptionsV2 options = TfLiteGpuDelegateOptionsV2Default();
+  auto* delegate = attache_gpu_delegate_create(&options, Report, &reported);
+  CHECK(delegate != nullptr && reported.empty());
+  TfLiteGpuDelegateV2Delete(delegate);
+  options.inference_preference = 77;
+  CHECK(attache_gpu_delegate_create(&options, Report, &reported) == nullptr);
+  CHECK(reported.find("inference_preference") != std::string::npos && reported.find("77") != std::string::npos);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   kTmpDir = argv[2];
   CHECK(Default(argv[1]));
   CHECK(Serialized(argv[1]));
   CHECK(Post(argv[1]));
+  Reported();
   return 0;
 }

@@ -1,0 +1,101 @@
+package org.tensorflow.lite;
+
+import static org.junit.Assert.assertTrue;
+import static org.tensorflow.lite.Models.open;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import org.junit.Test;
+import org.tensorflow.lite.gpu.GpuDelegate;
+
+/** Memory stays the same over many runs and interpreters. */
+public final class EnduranceTest {
+    /** Returns the memory of the process in KiB, after Java has freed what it can. */
+    private static long residentKib() throws IOException {
+        System.gc();
+        for (String line : Files.readAllLines(new File("/proc/self/status").toPath())) {
+            if (line.startsWith("VmRSS:")) {
+                return Long.parseLong(line.replaceAll("[^0-9]", ""));
+            }
+        }
+        throw new IOException("no VmRSS");
+    }
+
+    private static void flat(String what, int count, long allowedKib, Models.Call call) throws Exception {
+        // What Java compiles and what pools keep is there after a third.
+        for (int i = 0; i < count / 3; i++) {
+            call.run();
+        }
+        long before = residentKib();
+        for (int i = count / 3; i < count; i++) {
+            call.run();
+        }
+        long after = residentKib();
+        System.out.println(what + ": " + count + " times, from " + before + " KiB to " + after + " KiB");
+        assertTrue(what + ": " + (after - before) + " KiB more", after - before < allowedKib);
+    }
+
+    @Test
+    public void runsTakeNoMemory() throws Exception {
+        try (Interpreter interpreter = open("fixed")) {
+            float[][] input = new float[2][3];
+            flat("runs", 10_000, 8 << 10, () -> {
+                interpreter.run(input, new float[2][3]);
+                interpreter.getOutputTensor(0).asReadOnlyBuffer();
+            });
+        }
+    }
+
+    @Test
+    public void resizesTakeNoMemory() throws Exception {
+        try (Interpreter interpreter = open("square")) {
+            int[] rows = {1};
+            flat("resizes", 2_000, 8 << 10, () -> {
+                rows[0] = rows[0] % 16 + 1;
+                interpreter.run(new float[rows[0]][4], new float[rows[0]][4]);
+            });
+        }
+    }
+
+    @Test
+    public void interpretersTakeNoMemory() throws Exception {
+        flat("interpreters", 1_000, 8 << 10, () -> {
+            try (Interpreter interpreter = new Interpreter(Models.direct("signatures"))) {
+                interpreter.getSignatureInputs("subtract");
+                interpreter.run(new float[4], new float[4]);
+            }
+        });
+    }
+
+    @Test
+    public void interpretersThatAreForgottenTakeNoMemory() throws Exception {
+        int[] count = {0};
+        flat("forgotten interpreters", 1_000, 16 << 10, () -> {
+            open("square").run(new float[1][4], new float[1][4]);
+            if (++count[0] % 100 == 0) {
+                System.gc();
+                Thread.sleep(20);
+            }
+        });
+    }
+
+    @Test
+    public void interpretersOnTheGpuTakeNoMemory() throws Exception {
+        try (GpuDelegate delegate = new GpuDelegate()) {
+            flat("interpreters on the GPU", Integer.getInteger("attache.test.gpuInterpreters", 30), 24 << 10, () -> {
+                try (Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
+                    interpreter.run(new float[1][4], new float[1][4]);
+                }
+            });
+        }
+    }
+
+    @Test
+    public void failuresTakeNoMemory() throws Exception {
+        flat("failures", 1_000, 8 << 10, () -> {
+            Models.invalid("cut", () -> open("cut"));
+            Models.wrongState("Double", () -> open("custom"));
+        });
+    }
+}
