@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, root};
+use crate::{cargo, must, root, target, tested_libraries};
 
 /// The name that TensorFlow Lite's own library has, and that programs link or load.
 const COMPATIBLE_NAME: &str = "libtensorflowlite_c.so";
@@ -69,11 +69,6 @@ fn build(options: &Options) -> Result<PathBuf> {
     command.args(["--crate-type", "cdylib,staticlib"]);
     must(command.args((!options.has_gpu).then_some("--no-default-features")))?;
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
-}
-
-/// Returns the folder in which cargo builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Links the static library once more, to a shared one whose own name is that of TensorFlow Lite's library, with the
@@ -146,8 +141,7 @@ fn check_in(folder: &Path) -> Result<()> {
     let folder_of_libraries = Path::new("lib").join(must(Command::new("cc").arg("-print-multiarch"))?.trim());
     let libdir = text(&folder_of_libraries)?;
     let options = parse(&["--prefix", &text(&prefix)?, "--libdir", &libdir].map(str::to_owned))?;
-    // The tests of the workspace build the library with their features: another build would compile wgpu once more.
-    install(&options, &target().join("debug/deps"))?;
+    install(&options, &tested_libraries())?;
     let build = folder.join("cmake");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&projects).arg("-B").arg(&build);
@@ -170,14 +164,6 @@ fn check_in(folder: &Path) -> Result<()> {
     compile.arg(projects.join("program.c")).arg("-I").arg(prefix.join("include")).arg("-L").arg(&libraries);
     must(compile.arg("-ltensorflowlite_c").arg("-o").arg(&compatible_name))?;
     must(Command::new(&compatible_name).env("LD_LIBRARY_PATH", &libraries)).map(drop)
-}
-
-/// Runs a program and returns what it prints.
-fn must(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, root, setup};
+use crate::{cargo, must, root, setup, target, tested_libraries};
 
 /// The version of Java whose classes and language are used, which Android has too.
 const RELEASE: &str = "8";
@@ -20,6 +20,9 @@ const LIBRARIES: [&str; 2] = ["libattache_c.so", "libattache_jni.so"];
 
 /// The page of the guide whose Java runs as tests.
 const GUIDE: &str = "docs/guide/src/java.md";
+
+/// The example that writes the models of the tests.
+const MODELS: &str = "java_models";
 
 /// A model of the golden cases whose state is in variables.
 const VARIABLES: &str = "conformance/cases/f32_UNIDIRECTIONAL_SEQUENCE_LSTM_coupled/model.tflite";
@@ -36,7 +39,7 @@ struct Built {
 impl Built {
     /// Builds the library for C, the classes and the library that joins them. Warnings are errors.
     fn new(profile: &str) -> Result<Self> {
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let target = target();
         let name = if profile == "dev" { "debug" } else { profile };
         let built =
             Self { folder: target.join("java").join(name), cargo: target.join(name), profile: profile.to_owned() };
@@ -60,18 +63,17 @@ impl Built {
         self.folder.join(name)
     }
 
+    /// Builds the library for C, unless the tests have.
     fn build_library(&self) -> Result<()> {
-        let mut command = cargo();
-        match self.profile.as_str() {
-            // The same that the installed library is made of.
-            "dev" => command.args(["build", "--quiet", "--package", "attache-c", "--lib", "--example", "java_models"]),
-            profile => command
-                .args(["rustc", "--package", "attache-c", "--lib", "--profile", profile])
-                .args(["--crate-type", "cdylib"]),
-        };
-        must(&mut command)?;
+        let mut built = tested_libraries();
+        if self.profile != "dev" {
+            let mut command = cargo();
+            command.args(["rustc", "--package", "attache-c", "--lib", "--profile", &self.profile]);
+            must(command.args(["--crate-type", "cdylib"]))?;
+            built.clone_from(&self.cargo);
+        }
         let library = self.folder("libraries").join(LIBRARIES[0]);
-        fs::copy(self.cargo.join(LIBRARIES[0]), library).with_context(|| self.cargo.display().to_string())?;
+        fs::copy(built.join(LIBRARIES[0]), library).with_context(|| built.display().to_string())?;
         Ok(())
     }
 
@@ -130,13 +132,12 @@ impl Built {
         Ok(())
     }
 
-    /// Returns the program that writes the models of the tests. It is built for tests alone.
+    /// Builds and returns the program that writes the models of the tests.
     fn models_program(&self) -> Result<PathBuf> {
-        if self.profile != "dev" {
-            must(cargo().args(["build", "--quiet", "--package", "attache-c", "--example", "java_models"]))?;
-        }
+        // The examples of the whole workspace have the features of its tests, so that nothing is compiled for them anew.
+        must(cargo().args(["build", "--quiet", "--workspace", "--example", MODELS]))?;
         let target = self.cargo.parent().context("a folder of cargo's")?;
-        Ok(target.join("debug/examples/java_models"))
+        Ok(target.join("debug/examples").join(MODELS))
     }
 
     /// Packs classes and libraries into a jar, and returns its path.
@@ -250,14 +251,6 @@ fn sources_in(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn join_paths(paths: &[PathBuf]) -> Result<OsString> {
     std::env::join_paths(paths).context("the name of a folder has the character that separates folders")
-}
-
-/// Runs a program and returns what it prints.
-fn must(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{command:?}: {}\n{printed}\n{errors}", output.status);
-    Ok(printed.into_owned())
 }
 
 #[cfg(test)]

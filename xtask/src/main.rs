@@ -15,7 +15,7 @@ mod structure;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 /// A task of `cargo xtask`: its name, a line of help, and the function that runs it with the arguments after
 /// its name.
@@ -94,6 +94,25 @@ fn root() -> PathBuf {
     // compile time may be that of another checkout.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).parent().expect("this crate lies in the workspace").to_owned()
+}
+
+/// Returns the folder in which cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Returns the folder with the libraries that the tests of the workspace build. They have the features of tests: to build
+/// them otherwise, cargo would compile most dependencies once more.
+fn tested_libraries() -> PathBuf {
+    target().join("debug/deps")
+}
+
+/// Runs a program and returns what it prints. Fails with all that it printed if it fails.
+fn must(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{command:?}: {}\n{printed}\n{errors}", output.status);
+    Ok(printed.into_owned())
 }
 
 /// Returns a command for the cargo that runs this program, with the workspace as its working directory.

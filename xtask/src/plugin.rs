@@ -1,11 +1,10 @@
 //! Checks the plug-in in LiteRT, where Python has it.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo, root};
+use crate::{root, tested_libraries};
 
 /// The Python that has LiteRT, unless the variable `ATTACHE_PYTHON` names one.
 const PYTHON: &str = "python3";
@@ -20,9 +19,7 @@ pub(crate) fn check() -> Result<()> {
         );
         return Ok(());
     }
-    run(cargo().args(["build", "--quiet", "--package", "attache-delegate"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let library = target.join("debug/libattache_delegate.so");
+    let library = tested_libraries().join("libattache_delegate.so");
     let folder = root().join("conformance");
     let script = |arguments: &[&str]| {
         let mut command = Command::new(&python);
