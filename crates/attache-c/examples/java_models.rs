@@ -30,6 +30,7 @@ fn main() -> std::io::Result<()> {
     write("add", chain(BuiltinOperator::ADD, &[float("a", &[1, 2, 2, 3]), float("b", &[1, 2, 2, 3])], "sum"))?;
     write("square", chain(square, &[float("x", &[1, 4]).shape_signature([-1, 4])], "y"))?;
     write("fixed", chain(square, &[float("x", &[2, 3])], "y"))?;
+    write("wide", chain(square, &[float("x", &[1, 256, 256, 16])], "y"))?;
     write("scalar", chain(BuiltinOperator::NEG, &[float("x", &[])], "y"))?;
     write("huge", chain(square, &[float("x", &[1, 65536, 65536, 4])], "y"))?;
     write("constant", constant())?;

@@ -11,6 +11,9 @@ import org.tensorflow.lite.gpu.GpuDelegate;
 
 /** Memory stays the same over many runs and interpreters. */
 public final class EnduranceTest {
+    /** Whether the tests on the GPU take as long as those on the CPU. */
+    private static final boolean IS_DEEP = "1".equals(System.getenv("ATTACHE_DEEP"));
+
     /** Returns the memory of the process in KiB, after Java has freed what it can. */
     private static long residentKib() throws IOException {
         System.gc();
@@ -71,9 +74,10 @@ public final class EnduranceTest {
     @Test
     public void interpretersThatAreForgottenTakeNoMemory() throws Exception {
         int[] count = {0};
-        flat("forgotten interpreters", 1_000, 16 << 10, () -> {
-            open("square").run(new float[1][4], new float[1][4]);
-            if (++count[0] % 100 == 0) {
+        // Each has 8 MiB for its input and output, of which Java knows nothing.
+        flat("forgotten interpreters", 120, 64 << 10, () -> {
+            open("wide").run(Models.floats(1 << 20), null);
+            if (++count[0] % 4 == 0) {
                 System.gc();
                 Thread.sleep(20);
             }
@@ -83,11 +87,19 @@ public final class EnduranceTest {
     @Test
     public void interpretersOnTheGpuTakeNoMemory() throws Exception {
         try (GpuDelegate delegate = new GpuDelegate()) {
-            flat("interpreters on the GPU", Integer.getInteger("attache.test.gpuInterpreters", 30), 24 << 10, () -> {
+            flat("interpreters on the GPU", IS_DEEP ? 1_000 : 30, 24 << 10, () -> {
                 try (Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
                     interpreter.run(new float[1][4], new float[1][4]);
                 }
             });
+        }
+    }
+
+    @Test
+    public void runsOnTheGpuTakeNoMemory() throws Exception {
+        try (GpuDelegate delegate = new GpuDelegate();
+                Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
+            flat("runs on the GPU", IS_DEEP ? 10_000 : 600, 8 << 10, () -> interpreter.run(new float[1][4], new float[1][4]));
         }
     }
 
