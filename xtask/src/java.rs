@@ -116,7 +116,11 @@ impl Built {
         let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let names = sources.iter().filter_map(stem).filter(|name| name.ends_with("Test"));
         let mut run = Command::new("java");
-        run.args(["-Xcheck:jni", "-Xmx256m", "-ea"]).args(properties).arg("-cp").arg(&path);
+        // All of Java's memory is there from the start, so that what grows is native.
+        run.args(["-Xcheck:jni", "-Xms128m", "-Xmx128m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-ea"])
+            .args(properties)
+            .arg("-cp")
+            .arg(&path);
         run.arg(property("attache.test.models", &self.folder("models")));
         run.arg(property("attache.test.variables", &root().join(VARIABLES)));
         run.arg("org.junit.runner.JUnitCore").args(names.map(|name| format!("org.tensorflow.lite.{name}")));

@@ -30,9 +30,10 @@ fn main() -> std::io::Result<()> {
     write("add", chain(BuiltinOperator::ADD, &[float("a", &[1, 2, 2, 3]), float("b", &[1, 2, 2, 3])], "sum"))?;
     write("square", chain(square, &[float("x", &[1, 4]).shape_signature([-1, 4])], "y"))?;
     write("fixed", chain(square, &[float("x", &[2, 3])], "y"))?;
+    write("wide", chain(square, &[float("x", &[1, 256, 256, 16])], "y"))?;
     write("scalar", chain(BuiltinOperator::NEG, &[float("x", &[])], "y"))?;
     write("huge", chain(square, &[float("x", &[1, 65536, 65536, 4])], "y"))?;
-    write("constant", chain(square, &[TensorBuilder::values("x", [4], &[1.0f32, 2.0, 3.0, 4.0])], "y"))?;
+    write("constant", constant())?;
     write("quantized", quantized())?;
     write("signatures", signatures())?;
     write("one_signature", one_signature())?;
@@ -49,13 +50,21 @@ fn chain(operator: BuiltinOperator, inputs: &[TensorBuilder], output: &str) -> V
     let mut builder = ModelBuilder::new("test");
     let main = builder.subgraph("main");
     let ids: Vec<usize> = inputs.iter().map(|input| builder.tensor(main, input.clone())).collect();
-    let first = inputs[0].clone().with(|tensor| {
-        tensor.name = Some(output.to_owned());
-        tensor.buffer = 0;
-    });
+    let first = inputs[0].clone().with(|tensor| tensor.name = Some(output.to_owned()));
     let result = builder.tensor(main, first);
     builder.operator(main, OperatorBuilder::new(operator, ids.clone(), [result]));
     builder.inputs(main, &ids).outputs(main, &[result]);
+    builder.finish()
+}
+
+/// An input that is a constant.
+fn constant() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let main = builder.subgraph("main");
+    let x = builder.tensor(main, TensorBuilder::values("x", [4], &[1.0f32, 2.0, 3.0, 4.0]));
+    let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [4]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::SQUARE, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
     builder.finish()
 }
 

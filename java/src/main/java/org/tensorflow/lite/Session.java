@@ -38,6 +38,7 @@ final class Session {
      * @param path the model file; null if the model is in {@code modelBytes}
      */
     Session(String path, ByteBuffer modelBytes, InterpreterApi.Options options) {
+        Natives.load();
         this.modelBytes = modelBytes;
         isCancellable = options.isCancellable;
         delegates = new ArrayList<>(options.delegates);

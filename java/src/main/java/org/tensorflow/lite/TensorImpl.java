@@ -152,7 +152,6 @@ final class TensorImpl implements Tensor {
     }
 
     private ByteBuffer memory() {
-        refuseStrings();
         if (bytes() == 0) {
             return EMPTY.duplicate();
         }
@@ -162,12 +161,6 @@ final class TensorImpl implements Tensor {
                     this + " has no memory: call allocateTensors or, if its size follows from a run, run the model first.");
         }
         return memory;
-    }
-
-    private void refuseStrings() {
-        if (type == DataType.STRING) {
-            throw new IllegalArgumentException(this + " cannot be used: tensors of strings are not supported.");
-        }
     }
 
     /** Sets the extents. They take effect when tensors are allocated. */
@@ -209,7 +202,10 @@ final class TensorImpl implements Tensor {
         if (value == null) {
             throw new IllegalArgumentException("The value of the " + what + " \"" + name + "\" is null.");
         }
-        refuseStrings();
+        boolean isOutput = what.equals("output");
+        if (isOutput && value instanceof Buffer && ((Buffer) value).isReadOnly()) {
+            throw new IllegalArgumentException("The buffer for the output \"" + name + "\" is read-only.");
+        }
         if (value instanceof ByteBuffer) {
             return;
         }
@@ -223,13 +219,9 @@ final class TensorImpl implements Tensor {
             throw new IllegalArgumentException("Arrays of boxed values are not supported for \"" + name + "\": use an array of "
                     + type.javaName() + ".");
         }
-        boolean isOutput = what.equals("output");
         if (isOutput && !(value instanceof Buffer) && !value.getClass().isArray()) {
             throw new IllegalArgumentException(
                     "A boxed value cannot take the output \"" + name + "\": use a buffer of one element.");
-        }
-        if (isOutput && value instanceof Buffer && ((Buffer) value).isReadOnly()) {
-            throw new IllegalArgumentException("The buffer for the output \"" + name + "\" is read-only.");
         }
     }
 

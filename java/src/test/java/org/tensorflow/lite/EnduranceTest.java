@@ -11,6 +11,9 @@ import org.tensorflow.lite.gpu.GpuDelegate;
 
 /** Memory stays the same over many runs and interpreters. */
 public final class EnduranceTest {
+    /** Whether the tests on the GPU take as long as those on the CPU. */
+    private static final boolean IS_DEEP = "1".equals(System.getenv("ATTACHE_DEEP"));
+
     /** Returns the memory of the process in KiB, after Java has freed what it can. */
     private static long residentKib() throws IOException {
         System.gc();
@@ -22,25 +25,25 @@ public final class EnduranceTest {
         throw new IOException("no VmRSS");
     }
 
-    private static void flat(String what, int count, long allowedKib, Models.Call call) throws Exception {
-        // What Java compiles and what pools keep is there after a third.
-        for (int i = 0; i < count / 3; i++) {
+    /** Calls something {@code count} times, after calls that have Java compile it and fill pools. */
+    private static void flat(String what, int before, int count, long allowedKib, Models.Call call) throws Exception {
+        for (int i = 0; i < before; i++) {
             call.run();
         }
-        long before = residentKib();
-        for (int i = count / 3; i < count; i++) {
+        long first = residentKib();
+        for (int i = 0; i < count; i++) {
             call.run();
         }
-        long after = residentKib();
-        System.out.println(what + ": " + count + " times, from " + before + " KiB to " + after + " KiB");
-        assertTrue(what + ": " + (after - before) + " KiB more", after - before < allowedKib);
+        long last = residentKib();
+        System.out.println(what + ": " + count + " times, from " + first + " KiB to " + last + " KiB");
+        assertTrue(what + ": " + (last - first) + " KiB more", last - first < allowedKib);
     }
 
     @Test
     public void runsTakeNoMemory() throws Exception {
         try (Interpreter interpreter = open("fixed")) {
             float[][] input = new float[2][3];
-            flat("runs", 10_000, 8 << 10, () -> {
+            flat("runs", 50_000, 10_000, 4 << 10, () -> {
                 interpreter.run(input, new float[2][3]);
                 interpreter.getOutputTensor(0).asReadOnlyBuffer();
             });
@@ -51,7 +54,7 @@ public final class EnduranceTest {
     public void resizesTakeNoMemory() throws Exception {
         try (Interpreter interpreter = open("square")) {
             int[] rows = {1};
-            flat("resizes", 2_000, 8 << 10, () -> {
+            flat("resizes", 2_000, 2_000, 4 << 10, () -> {
                 rows[0] = rows[0] % 16 + 1;
                 interpreter.run(new float[rows[0]][4], new float[rows[0]][4]);
             });
@@ -60,7 +63,7 @@ public final class EnduranceTest {
 
     @Test
     public void interpretersTakeNoMemory() throws Exception {
-        flat("interpreters", 1_000, 8 << 10, () -> {
+        flat("interpreters", 1_000, 1_000, 4 << 10, () -> {
             try (Interpreter interpreter = new Interpreter(Models.direct("signatures"))) {
                 interpreter.getSignatureInputs("subtract");
                 interpreter.run(new float[4], new float[4]);
@@ -71,9 +74,10 @@ public final class EnduranceTest {
     @Test
     public void interpretersThatAreForgottenTakeNoMemory() throws Exception {
         int[] count = {0};
-        flat("forgotten interpreters", 1_000, 16 << 10, () -> {
-            open("square").run(new float[1][4], new float[1][4]);
-            if (++count[0] % 100 == 0) {
+        // Each has 8 MiB for its input and output, of which Java knows nothing.
+        flat("forgotten interpreters", 40, 80, 64 << 10, () -> {
+            open("wide").run(Models.floats(1 << 20), null);
+            if (++count[0] % 4 == 0) {
                 System.gc();
                 Thread.sleep(20);
             }
@@ -83,7 +87,7 @@ public final class EnduranceTest {
     @Test
     public void interpretersOnTheGpuTakeNoMemory() throws Exception {
         try (GpuDelegate delegate = new GpuDelegate()) {
-            flat("interpreters on the GPU", Integer.getInteger("attache.test.gpuInterpreters", 30), 24 << 10, () -> {
+            flat("interpreters on the GPU", 20, IS_DEEP ? 1_000 : 20, 16 << 10, () -> {
                 try (Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
                     interpreter.run(new float[1][4], new float[1][4]);
                 }
@@ -92,8 +96,16 @@ public final class EnduranceTest {
     }
 
     @Test
+    public void runsOnTheGpuTakeNoMemory() throws Exception {
+        try (GpuDelegate delegate = new GpuDelegate();
+                Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
+            flat("runs on the GPU", 500, IS_DEEP ? 10_000 : 500, 8 << 10, () -> interpreter.run(new float[1][4], new float[1][4]));
+        }
+    }
+
+    @Test
     public void failuresTakeNoMemory() throws Exception {
-        flat("failures", 1_000, 8 << 10, () -> {
+        flat("failures", 1_000, 1_000, 4 << 10, () -> {
             Models.invalid("cut", () -> open("cut"));
             Models.wrongState("Double", () -> open("custom"));
         });

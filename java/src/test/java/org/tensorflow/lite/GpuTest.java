@@ -35,7 +35,7 @@ public final class GpuTest {
                 Interpreter interpreter = open("square", new Interpreter.Options().addDelegate(delegate))) {
             assertTrue(delegate.getNativeHandle() != 0);
             squares(interpreter);
-            assertTrue(interpreter.getPlacement(), interpreter.getPlacement().contains("1 operators will run on the GPU"));
+            assertTrue(interpreter.getPlacement(), interpreter.getPlacement().contains("1 operation will run on the GPU"));
             float[][] output = new float[3][4];
             interpreter.run(new float[][] {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}, output);
             assertArrayEquals(new float[] {81, 100, 121, 144}, output[2], 0);
@@ -76,7 +76,7 @@ public final class GpuTest {
                 new GpuDelegateFactory(new GpuDelegateFactory.Options().setPrecisionLossAllowed(false));
         try (Interpreter interpreter = open("square", new Interpreter.Options().addDelegateFactory(factory))) {
             squares(interpreter);
-            assertTrue(interpreter.getPlacement(), interpreter.getPlacement().contains("1 operators will run on the GPU"));
+            assertTrue(interpreter.getPlacement(), interpreter.getPlacement().contains("1 operation will run on the GPU"));
         }
         try (Delegate delegate = new GpuDelegateFactory().create(RuntimeFlavor.APPLICATION)) {
             assertTrue(delegate.getNativeHandle() != 0);

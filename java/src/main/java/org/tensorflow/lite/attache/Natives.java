@@ -8,15 +8,31 @@ import java.nio.charset.StandardCharsets;
  * that are valid and not null. Texts are UTF-8 without a zero byte.
  */
 public final class Natives {
+    /** Why the native library is not there; null if it is. */
+    private static final UnsatisfiedLinkError FAILURE = tryToLoad();
+
     private Natives() {}
 
-    static {
-        NativeLibrary.load();
+    private static UnsatisfiedLinkError tryToLoad() {
+        try {
+            NativeLibrary.load();
+            return null;
+        } catch (UnsatisfiedLinkError failure) {
+            return failure;
+        }
     }
 
-    /** Loads the native library, unless it is loaded. */
+    /**
+     * Loads the native library, unless it is loaded. Comes before any other method.
+     *
+     * @throws UnsatisfiedLinkError if there is none for this machine, at each call
+     */
     public static void load() {
-        // The initializer of the class does it.
+        if (FAILURE != null) {
+            UnsatisfiedLinkError failure = new UnsatisfiedLinkError(FAILURE.getMessage());
+            failure.initCause(FAILURE);
+            throw failure;
+        }
     }
 
     /** Returns the text of bytes that the native library returned. */

@@ -98,6 +98,7 @@ public class GpuDelegate implements Delegate {
         if (options == null) {
             throw new IllegalArgumentException("The options are null.");
         }
+        Natives.load();
         long address = options.create();
         if (address == 0) {
             throw new IllegalArgumentException("No GPU delegate can be made: " + Natives.message());
