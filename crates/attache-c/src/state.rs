@@ -6,6 +6,7 @@ use std::ffi::c_int;
 
 use attache::{Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
+use attache_base::copy;
 
 use crate::access::Access;
 use crate::fault::Fault;
@@ -204,7 +205,9 @@ impl State {
         subgraph.write_variables(&mut access);
         access.invoke()?;
         subgraph.read_variables(&mut access);
-        subgraph.note_shapes(&mut access)?;
+        if !subgraph.dynamic.is_empty() {
+            subgraph.note_shapes(&mut access)?;
+        }
         for position in 0..subgraph.outputs.len() {
             subgraph.fetch(position, &access)?;
         }
@@ -245,7 +248,7 @@ impl State {
     pub(crate) fn copy_from(&mut self, subgraph: usize, tensor: usize, bytes: &[u8]) -> Result<(), Fault> {
         let found = self.subgraph_mut(subgraph)?;
         same_size(found.tensors.bytes(tensor), bytes.len())?;
-        found.writable(tensor)?[..bytes.len()].copy_from_slice(bytes);
+        copy(&mut found.writable(tensor)?[..bytes.len()], bytes);
         Ok(())
     }
 
@@ -255,8 +258,8 @@ impl State {
         let found = self.subgraph_mut(subgraph)?;
         same_size(found.tensors.bytes(tensor), bytes.len())?;
         match constant {
-            Some(constant) => bytes.copy_from_slice(&constant.bytes[..bytes.len()]),
-            None => bytes.copy_from_slice(&found.writable(tensor)?[..bytes.len()]),
+            Some(constant) => copy(bytes, &constant.bytes[..bytes.len()]),
+            None => copy(bytes, &found.writable(tensor)?[..bytes.len()]),
         }
         Ok(())
     }
