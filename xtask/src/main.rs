@@ -10,6 +10,7 @@ mod setup;
 mod source;
 mod speed_chart;
 mod structure;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -52,6 +53,11 @@ static TASKS: &[Task] = &[
         run: |arguments| plain(arguments, structure::run),
     },
     Task { name: "test", about: "setup, then check", run: test },
+    Task {
+        name: "wheel",
+        about: "build the wheel of the package for Python: [--profile NAME] [--test]",
+        run: wheel::run,
+    },
 ];
 
 fn test(arguments: &[String]) -> Result<()> {
