@@ -106,11 +106,11 @@ pub(crate) fn empty<'py, 'a>(
 ) -> PyResult<(Bound<'py, PyUntypedArray>, &'a mut [u8])> {
     let size = shape.iter().product::<usize>() * descriptor.itemsize();
     let array = array(py, descriptor, shape, null_mut(), 0)?;
+    if size == 0 {
+        return Ok((array, &mut []));
+    }
     // SAFETY: the new array has `size` bytes from `data` on. The caller writes them before anybody else sees the array.
-    let bytes = match size {
-        0 => &mut [][..],
-        size => unsafe { slice::from_raw_parts_mut((*array.as_array_ptr()).fields.data.cast::<u8>(), size) },
-    };
+    let bytes = unsafe { slice::from_raw_parts_mut((*array.as_array_ptr()).fields.data.cast::<u8>(), size) };
     Ok((array, bytes))
 }
 
