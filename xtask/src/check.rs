@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::{cargo, generate, install, java, plugin, root, setup, structure};
+use crate::{TESTED, cargo, generate, install, java, plugin, root, setup, structure, wheel};
 
 /// One check of the gate.
 struct Step {
@@ -36,6 +36,7 @@ static STEPS: &[Step] = &[
     Step { name: "tests in the documentation", is_deep: false, run: || run_tests(&["--doc"]) },
     Step { name: "deep tests", is_deep: true, run: test_deep },
     Step { name: "plug-in in LiteRT", is_deep: true, run: plugin::check },
+    Step { name: "wheel for Python", is_deep: true, run: wheel::check },
     Step { name: "tests with a poisoned CPU", is_deep: true, run: test_poisoned },
     Step { name: "tests through OpenGL ES", is_deep: true, run: test_gl },
     Step { name: "tests with a planted fault", is_deep: true, run: test_fault },
@@ -206,7 +207,7 @@ fn run_tests(selection: &[&str]) -> Result<()> {
 /// need.
 fn tests(selection: &[&str]) -> Result<Command> {
     setup::verify()?;
-    let mut command = command(&[&["test", "--workspace", "--no-fail-fast"], selection].concat());
+    let mut command = command(&[&["test", "--no-fail-fast"], &TESTED[..], selection].concat());
     command.envs(setup::environment()?);
     Ok(command)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, must, root, setup, target, tested_libraries};
+use crate::{TESTED, cargo, must, root, setup, target, tested_libraries};
 
 /// The version of Java whose classes and language are used, which Android has too.
 const RELEASE: &str = "8";
@@ -139,7 +139,7 @@ impl Built {
     /// Builds and returns the program that writes the models of the tests.
     fn models_program(&self) -> Result<PathBuf> {
         // The examples of the whole workspace have the features of its tests, so that nothing is compiled for them anew.
-        must(cargo().args(["build", "--quiet", "--workspace", "--example", MODELS]))?;
+        must(cargo().args(["build", "--quiet"]).args(TESTED).args(["--example", MODELS]))?;
         let target = self.cargo.parent().context("a folder of cargo's")?;
         Ok(target.join("debug/examples").join(MODELS))
     }

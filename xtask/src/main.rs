@@ -11,6 +11,7 @@ mod setup;
 mod source;
 mod speed_chart;
 mod structure;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -58,7 +59,16 @@ static TASKS: &[Task] = &[
         run: |arguments| plain(arguments, structure::run),
     },
     Task { name: "test", about: "setup, then check", run: test },
+    Task {
+        name: "wheel",
+        about: "build the wheel of the package for Python: [--profile NAME] [--test]",
+        run: wheel::run,
+    },
 ];
+
+/// The options of cargo for the crates that have tests in Rust, so that all that is built for tests has the same features.
+/// The library for Python is loaded by Python, whose functions it calls: no program can be linked with it.
+const TESTED: [&str; 3] = ["--workspace", "--exclude", "attache-python"];
 
 fn test(arguments: &[String]) -> Result<()> {
     setup::run()?;

@@ -1,7 +1,6 @@
 //! [`Failure`], the error that a command reports, and [`Status`], the exit status.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use attache::{ErrorKind, Report};
 
@@ -58,12 +57,6 @@ pub(crate) enum Status {
     Unsupported = 4,
     /// The GPU failed, or there is no suitable one.
     Device = 5,
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status as u8)
-    }
 }
 
 /// The error of a command that failed.

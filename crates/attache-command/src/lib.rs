@@ -27,5 +27,12 @@ use std::process::ExitCode;
 /// the process's logger.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    commands::run(arguments).into()
+    ExitCode::from(run_for_status(arguments))
+}
+
+/// Does as [`run()`], and returns the exit status as a number, for programs that end their process otherwise than by
+/// returning from `main`.
+#[must_use]
+pub fn run_for_status(arguments: Vec<OsString>) -> u8 {
+    commands::run(arguments) as u8
 }

@@ -54,6 +54,18 @@ pub fn graph(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<(Graph, 
     Ok((graph, fates.collect()))
 }
 
+/// Imports a subgraph and returns the shape of each of its tensors, by its index in the file, as far as it follows from the
+/// shapes of the inputs; `None` where only a run tells.
+///
+/// # Errors
+///
+/// As [`import`].
+pub fn shapes(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<Vec<Option<Shape>>, Error> {
+    let graph = imported(model, subgraph, shapes)?;
+    let count = model.subgraphs()[subgraph].tensors.len();
+    Ok(graph.tensors.iter().take(count).map(|tensor| tensor.fact.shape.clone()).collect())
+}
+
 /// Prepares a subgraph with these delegates and returns the placement of every operator, with the reason, as
 /// text.
 ///

@@ -27,6 +27,7 @@ static ALLOWED: &[(&str, &[&str])] = &[
     ("attache-model", &[]),
     ("attache-ops", &["gpu-ir", "graph", "kernels", "model"]),
     ("attache-passes", &["graph", "ops"]),
+    ("attache-python", &["attache", "abi", "command", "external"]),
     ("xtask", &[]),
 ];
 
@@ -38,6 +39,8 @@ static OWNED: &[(&str, &str)] = &[
     ("flatbuffers", "attache-model"),
     ("memmap2", "attache-model"),
     ("naga", "attache-gpu"),
+    ("numpy", "attache-python"),
+    ("pyo3", "attache-python"),
     ("wgpu", "attache-gpu"),
 ];
 

@@ -1,0 +1,121 @@
+"""The names of `tflite_runtime.interpreter`, `ai_edge_litert.interpreter` and `tensorflow.lite`, by Attaché.
+
+    import attache.tflite as tflite
+
+    interpreter = tflite.Interpreter("model.tflite")
+
+For programs that cannot be changed, `install` makes their imports find this module.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, Iterable
+
+from attache import __version__
+from attache.interpreter import (
+    Delegate,
+    GpuDelegate,
+    Interpreter,
+    InterpreterWithCustomOps,
+    OpResolverType,
+    SignatureRunner,
+    load_delegate,
+)
+
+__all__ = [
+    "Delegate", "GpuDelegate", "Interpreter", "InterpreterWithCustomOps", "OpResolverType", "SignatureRunner",
+    "experimental", "install", "load_delegate", "uninstall",
+]
+
+PACKAGES = ("tflite_runtime", "ai_edge_litert", "tensorflow")
+"""The packages whose names `install` can take."""
+
+# `tf.lite.experimental`.
+experimental = types.ModuleType("attache.tflite.experimental", "Names of `tensorflow.lite.experimental`.")
+vars(experimental).update(load_delegate=load_delegate, OpResolverType=OpResolverType)
+
+
+def install(packages: Iterable[str] = PACKAGES, *, force: bool = False) -> list[str]:
+    """Makes imports of other packages' interpreters find Attaché's, in this process, and returns the packages.
+
+    Afterwards `import tflite_runtime.interpreter`, `from ai_edge_litert.interpreter import Interpreter` and
+    `import tensorflow as tf; tf.lite.Interpreter` work without these packages. Of `tensorflow` there is `lite` alone. A package
+    that is imported already, or that is installed, is left as it is unless `force`.
+
+    Raises `ValueError` for other packages than those in `PACKAGES`.
+    """
+    if isinstance(packages, str):
+        packages = [packages]
+    wanted = list(packages)
+    unknown = [package for package in wanted if package not in PACKAGES]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: there are only {', '.join(PACKAGES)}")
+    installed = []
+    for package in wanted:
+        if not force and not _is_ours(package) and _exists(package):
+            continue
+        for name in [name for name in sys.modules if name == package or name.startswith(package + ".")]:
+            del sys.modules[name]
+        sys.modules.update(_modules(package))
+        installed.append(package)
+    return installed
+
+
+def uninstall(packages: Iterable[str] = PACKAGES) -> None:
+    """Takes back what `install` did. Modules that were imported meanwhile keep what they have."""
+    for package in packages:
+        if _is_ours(package):
+            for name in _modules(package):
+                sys.modules.pop(name, None)
+
+
+def _exists(package: str) -> bool:
+    """Whether a package is imported or installed."""
+    import importlib.util
+
+    if package in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_ours(package: str) -> bool:
+    return getattr(sys.modules.get(package), "__attache__", False) is True
+
+
+def _modules(package: str) -> dict[str, types.ModuleType]:
+    """Returns the modules of a package by their full names."""
+    root = _module(package, {"__version__": __version__, "__attache__": True}, is_package=True)
+    if package != "tensorflow":
+        interpreter = _module(package + ".interpreter", _names())
+        vars(root)["interpreter"] = interpreter
+        return {package: root, package + ".interpreter": interpreter}
+    lite = _module("tensorflow.lite", {**_names(), "experimental": experimental}, is_package=True)
+    python = _module("tensorflow.lite.python", {}, is_package=True)
+    interpreter = _module("tensorflow.lite.python.interpreter", _names())
+    vars(root)["lite"], vars(lite)["python"], vars(python)["interpreter"] = lite, python, interpreter
+    modules = [root, lite, python, interpreter]
+    return {**{module.__name__: module for module in modules}, "tensorflow.lite.experimental": experimental}
+
+
+def _names() -> dict[str, Any]:
+    return {
+        "Delegate": Delegate, "Interpreter": Interpreter, "InterpreterWithCustomOps": InterpreterWithCustomOps,
+        "OpResolverType": OpResolverType, "SignatureRunner": SignatureRunner, "load_delegate": load_delegate,
+    }
+
+
+def _module(name: str, names: dict[str, Any], is_package: bool = False) -> types.ModuleType:
+    """Makes a module that imports find, with an empty path if it is a package."""
+    import importlib.machinery
+
+    module = types.ModuleType(name, f"The names of `{name}`, by Attaché (`attache.tflite.install`).")
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=is_package)
+    if is_package:
+        module.__path__ = []
+    vars(module).update(names)
+    return module

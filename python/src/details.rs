@@ -1,0 +1,192 @@
+//! What Python reads about tensors, operators and signatures: LiteRT's dictionaries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use attache::model::schema::DimensionType;
+use attache::model::{QuantizationDetails, Tensor};
+use attache::{Model, Outcome, Placement};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::arrays::class_of;
+use crate::fault::Fault;
+
+/// Returns LiteRT's dictionary of a tensor with the shape that it has now.
+pub(crate) fn tensor<'py>(
+    py: Python<'py>,
+    model: &Model,
+    subgraph: usize,
+    index: usize,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyDict>> {
+    let tensor = &model.subgraphs()[subgraph].tensors[index];
+    let Some(class) = class_of(py, tensor.data_type)? else {
+        let text = format!("Could not get tensor details: NumPy has no type {}", tensor.data_type);
+        return Err(Fault(text).value());
+    };
+    let extents: Vec<i32> = shape.iter().map(|extent| i32::try_from(*extent).unwrap_or(i32::MAX)).collect();
+    let signature = tensor.shape_signature.clone().filter(|signature| !signature.is_empty());
+    let details = PyDict::new(py);
+    details.set_item("name", &tensor.name)?;
+    details.set_item("index", index)?;
+    details.set_item("shape", PyArray1::from_slice(py, &extents))?;
+    details.set_item("shape_signature", PyArray1::from_vec(py, signature.unwrap_or(extents)))?;
+    details.set_item("dtype", class)?;
+    details.set_item("quantization", scale_and_zero_point(tensor))?;
+    details.set_item("quantization_parameters", quantization(py, tensor)?)?;
+    details.set_item("sparsity_parameters", sparsity(py, model, subgraph, index)?)?;
+    Ok(details)
+}
+
+/// Returns scale and zero point of a tensor that has one of each, otherwise zeros.
+fn scale_and_zero_point(tensor: &Tensor) -> (f32, i32) {
+    match &tensor.quantization {
+        Some(quantization) => match (&quantization.scale[..], &quantization.zero_point[..]) {
+            ([scale], [zero_point]) => (*scale, saturated(*zero_point)),
+            _ => (0.0, 0),
+        },
+        None => (0.0, 0),
+    }
+}
+
+fn quantization<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyDict>> {
+    let (scales, zero_points, axis) = match &tensor.quantization {
+        Some(it) => (it.scale.clone(), it.zero_point.iter().map(|point| saturated(*point)).collect(), it.axis),
+        None => (Vec::new(), Vec::new(), 0),
+    };
+    let (axis, block_size) = match tensor.quantization_details {
+        QuantizationDetails::Blockwise { block_size, axis, .. } => (axis, block_size),
+        _ => (axis, 0),
+    };
+    let parameters = PyDict::new(py);
+    parameters.set_item("scales", PyArray1::<f32>::from_vec(py, scales))?;
+    parameters.set_item("zero_points", PyArray1::<i32>::from_vec(py, zero_points))?;
+    parameters.set_item("quantized_dimension", axis)?;
+    parameters.set_item("block_size", block_size)?;
+    Ok(parameters)
+}
+
+fn saturated(zero_point: i64) -> i32 {
+    zero_point.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
+/// Returns how a sparse tensor is stored; an empty dictionary for others.
+fn sparsity<'py>(py: Python<'py>, model: &Model, subgraph: usize, index: usize) -> PyResult<Bound<'py, PyDict>> {
+    let parameters = PyDict::new(py);
+    if !model.subgraphs()[subgraph].tensors[index].is_sparse {
+        return Ok(parameters);
+    }
+    let Some(sparsity) = model.tensor_view(subgraph, index).sparsity() else { return Ok(parameters) };
+    let order = sparsity.traversal_order().map(|order| order.iter().collect()).unwrap_or_default();
+    let blocks = sparsity.block_map().map(|map| map.iter().collect()).unwrap_or_default();
+    parameters.set_item("traversal_order", PyArray1::<i32>::from_vec(py, order))?;
+    parameters.set_item("block_map", PyArray1::<i32>::from_vec(py, blocks))?;
+    let dimensions = PyList::empty(py);
+    for dimension in sparsity.dim_metadata().into_iter().flatten() {
+        let entry = PyDict::new(py);
+        let is_dense = dimension.format() == DimensionType::DENSE;
+        entry.set_item("format", i32::from(!is_dense))?;
+        if is_dense {
+            entry.set_item("dense_size", dimension.dense_size())?;
+        } else {
+            entry.set_item("array_segments", integers(py, &segments(&dimension)))?;
+            entry.set_item("array_indices", integers(py, &indices(&dimension)))?;
+        }
+        dimensions.append(entry)?;
+    }
+    parameters.set_item("dim_metadata", dimensions)?;
+    Ok(parameters)
+}
+
+/// Reads a vector of indices, which a file stores with 8, 16 or 32 bits.
+macro_rules! index_vector {
+    ($name:ident, $uint8:ident, $uint16:ident, $int32:ident) => {
+        fn $name(dimension: &attache::model::schema::DimensionMetadata<'_>) -> Vec<i32> {
+            let bytes = dimension.$uint8().and_then(|it| it.values()).map(|it| it.iter().map(i32::from).collect());
+            let words = || dimension.$uint16().and_then(|it| it.values()).map(|it| it.iter().map(i32::from).collect());
+            let whole = || dimension.$int32().and_then(|it| it.values()).map(|it| it.iter().collect());
+            bytes.or_else(words).or_else(whole).unwrap_or_default()
+        }
+    };
+}
+
+index_vector!(
+    segments,
+    array_segments_as_uint_8_vector,
+    array_segments_as_uint_16_vector,
+    array_segments_as_int_32_vector
+);
+index_vector!(indices, array_indices_as_uint_8_vector, array_indices_as_uint_16_vector, array_indices_as_int_32_vector);
+
+/// Returns an array of tensors' indices.
+fn integers<'py>(py: Python<'py>, values: &[i32]) -> Bound<'py, PyArray1<i32>> {
+    PyArray1::from_slice(py, values)
+}
+
+/// A node as LiteRT shows it: an operator of the file, or a partition that a delegate runs.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) inputs: Vec<i32>,
+    pub(crate) outputs: Vec<i32>,
+}
+
+/// Returns the nodes of a subgraph: the operators of the file, and behind them one for each partition on a delegate.
+pub(crate) fn nodes(model: &Model, subgraph: usize, placement: Option<&Placement>) -> Vec<Node> {
+    let operators = &model.subgraphs()[subgraph].operators;
+    let number = |tensor: &usize| i32::try_from(*tensor).unwrap_or(-1);
+    let of_file = operators.iter().map(|operator| Node {
+        name: operator.code.name(),
+        inputs: operator.inputs.iter().map(|tensor| tensor.as_ref().map_or(-1, number)).collect(),
+        outputs: operator.outputs.iter().map(number).collect(),
+    });
+    let mut partitions = BTreeMap::<usize, BTreeSet<usize>>::new();
+    for node in placement.iter().flat_map(|placement| &placement.nodes) {
+        if let Outcome::On { partition, .. } = &node.outcome {
+            partitions.entry(*partition).or_default().insert(node.index);
+        }
+    }
+    let of_partition = |own: BTreeSet<usize>| {
+        let made: BTreeSet<usize> = own.iter().flat_map(|node| operators[*node].outputs.iter().copied()).collect();
+        let read: BTreeSet<usize> =
+            own.iter().flat_map(|node| operators[*node].inputs.iter().flatten().copied()).collect();
+        let others = operators.iter().enumerate().filter(|(index, _)| !own.contains(index));
+        let wanted = others.flat_map(|(_, operator)| operator.inputs.iter().flatten());
+        let wanted: BTreeSet<usize> = wanted.chain(&model.subgraphs()[subgraph].outputs).copied().collect();
+        Node {
+            name: "DELEGATE".to_owned(),
+            inputs: read.difference(&made).map(number).collect(),
+            outputs: made.intersection(&wanted).map(number).collect(),
+        }
+    };
+    of_file.chain(partitions.into_values().map(of_partition)).collect()
+}
+
+impl Node {
+    /// Returns name, inputs and outputs.
+    pub(crate) fn to_python<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> (String, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>) {
+        (self.name.clone(), integers(py, &self.inputs), integers(py, &self.outputs))
+    }
+}
+
+/// Returns the signatures of a model, with the names of inputs and outputs in alphabetical order, as LiteRT has them.
+pub(crate) fn signatures<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
+    let names = |entries: &[(String, usize)]| -> PyResult<Bound<'py, PyDict>> {
+        let names = PyDict::new(py);
+        for (name, tensor) in entries.iter().map(|(name, tensor)| (name, tensor)).collect::<BTreeMap<_, _>>() {
+            names.set_item(name, tensor)?;
+        }
+        Ok(names)
+    };
+    let signatures = PyDict::new(py);
+    for signature in model.signatures() {
+        let entry = PyDict::new(py);
+        entry.set_item("inputs", names(&signature.inputs)?)?;
+        entry.set_item("outputs", names(&signature.outputs)?)?;
+        signatures.set_item(&signature.key, entry)?;
+    }
+    Ok(signatures)
+}

@@ -1,0 +1,407 @@
+#![allow(unsafe_code)]
+//! The interpreter as a class of Python.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use attache::Model;
+use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arrays;
+use crate::details::{self, Node};
+use crate::external::delegate_at;
+use crate::face::Place;
+use crate::fault::Fault;
+use crate::gpu::NativeGpuDelegate;
+use crate::state::{Readable, Refusal, Settings, State};
+
+/// What is said while arrays refer to memory of tensors. The first words are LiteRT's, which programs look for.
+const VIEWED: &str = "There is at least 1 reference to internal data in the interpreter: an array that the function of \
+    tensor() returned, or a slice of one. Keep the function and drop the arrays before calls of allocate_tensors(), \
+    resize_tensor_input() and invoke()";
+
+/// Copies of at least so many bytes are done without Python's interpreter lock.
+const LARGE: usize = 1 << 20;
+
+/// The interpreter on which the class `Interpreter` of the package is built. Its methods wait for each other.
+#[pyclass(frozen, module = "attache._attache")]
+pub(crate) struct NativeInterpreter(Arc<Shared>);
+
+/// What an interpreter and the arrays that refer to its memory share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    model: Model,
+    /// The number of arrays that refer to memory of tensors.
+    views: AtomicUsize,
+    /// Delegates that Python loaded. They end after the interpreter.
+    _delegates: Vec<Py<PyAny>>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether arrays refer to memory of tensors. Only who has the lock makes new ones.
+    fn is_viewed(&self) -> bool {
+        self.views.load(Ordering::Acquire) > 0
+    }
+
+    fn check_not_viewed(&self) -> Result<(), Fault> {
+        if self.is_viewed() { Err(Fault::new(VIEWED)) } else { Ok(()) }
+    }
+
+    /// Does something with the state. Waits without Python's interpreter lock for what other threads do with it.
+    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> T) -> T {
+        loop {
+            match self.state.try_lock() {
+                Ok(mut state) => return act(&mut state),
+                Err(TryLockError::Poisoned(poisoned)) => return act(&mut poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.lock())),
+            }
+        }
+    }
+
+    /// Does something with the state that may take long, without Python's interpreter lock, and that moves memory of tensors.
+    fn away<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut State) -> Result<T, Fault> + Send,
+    ) -> Result<T, Fault> {
+        py.detach(|| {
+            let mut state = self.lock();
+            self.check_not_viewed()?;
+            act(&mut state)
+        })
+    }
+}
+
+/// The base of an array that refers to memory of a tensor: as long as it exists, the memory stays where it is.
+#[pyclass(frozen, module = "attache._attache")]
+pub(crate) struct View(Arc<Shared>);
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.0.views.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl NativeInterpreter {
+    pub(crate) fn of(state: State, delegates: Vec<Py<PyAny>>) -> Self {
+        let model = state.model().clone();
+        Self(Arc::new(Shared { state: Mutex::new(state), model, views: AtomicUsize::new(0), _delegates: delegates }))
+    }
+
+    fn make(
+        py: Python<'_>,
+        model: Model,
+        threads: Option<usize>,
+        preserves: bool,
+        delegates: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let mut settings = Settings { threads, preserves, ..Settings::default() };
+        let mut kept = Vec::new();
+        for delegate in delegates {
+            if let Ok(gpu) = delegate.cast::<NativeGpuDelegate>() {
+                settings.delegates.push(gpu.get().delegate());
+                continue;
+            }
+            // A tuple of the address, the name and the object that owns it.
+            let (address, name, owner): (usize, String, Py<PyAny>) = delegate.extract()?;
+            let external = Arc::new(delegate_at(address, &name).map_err(Fault::value)?);
+            settings.delegates.push(external.clone());
+            settings.external.push(external);
+            kept.push(owner);
+        }
+        let state = py.detach(|| State::new(model, settings)).map_err(|refusal| match refusal {
+            Refusal::Model(fault) => fault.value(),
+            Refusal::Delegate(fault) => fault.runtime(),
+        })?;
+        Ok(Self::of(state, kept))
+    }
+
+    /// Makes an array of an array's elements' type and shape, and has the state write its bytes.
+    fn read<'py>(&self, py: Python<'py>, found: &Readable, subgraph: i64) -> PyResult<Bound<'py, PyAny>> {
+        let unreadable = || Fault::new(format!("NumPy has no type {}", found.data_type)).value();
+        let descriptor = arrays::dtype_of(py, found.data_type).ok_or_else(unreadable)?;
+        let (array, bytes) = arrays::empty(py, descriptor, &found.shape)?;
+        let read = |state: &mut State, into: &mut [u8]| state.read(found, subgraph, into);
+        if arrays::packed_bits(found.data_type).is_some() {
+            let mut packed = vec![0; found.size];
+            self.0.with(py, |state| read(state, &mut packed)).map_err(Fault::value)?;
+            arrays::unpack(found.data_type, &packed, bytes);
+        } else if bytes.len() < LARGE {
+            self.0.with(py, |state| read(state, bytes)).map_err(Fault::value)?;
+        } else {
+            py.detach(|| read(&mut self.0.lock(), bytes)).map_err(Fault::value)?;
+        }
+        Ok(array.into_any())
+    }
+
+    fn nodes(&self, py: Python<'_>) -> Vec<Node> {
+        self.0.with(py, |state| details::nodes(&self.0.model, 0, state.placement()))
+    }
+}
+
+#[pymethods]
+impl NativeInterpreter {
+    /// Makes an interpreter of a file.
+    #[staticmethod]
+    fn from_path(
+        py: Python<'_>,
+        path: PathBuf,
+        threads: Option<usize>,
+        preserves: bool,
+        delegates: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let model = py.detach(|| Model::from_path(&path));
+        let model =
+            model.map_err(|error| Fault::new(format!("Could not open '{}': {error}", path.display())).value())?;
+        Self::make(py, model, threads, preserves, delegates)
+    }
+
+    /// Makes an interpreter of the bytes of a file.
+    #[staticmethod]
+    fn from_content(
+        py: Python<'_>,
+        content: &Bound<'_, PyBytes>,
+        threads: Option<usize>,
+        preserves: bool,
+        delegates: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let bytes = content.as_bytes();
+        let model = py.detach(|| Model::from_bytes(bytes));
+        let model = model.map_err(|error| Fault::new(format!("The content is no model: {error}")).value())?;
+        Self::make(py, model, threads, preserves, delegates)
+    }
+
+    #[pyo3(signature = (subgraph=0))]
+    fn allocate(&self, py: Python<'_>, subgraph: i64) -> PyResult<()> {
+        self.0.away(py, |state| state.allocate(subgraph)).map_err(Fault::runtime)
+    }
+
+    #[pyo3(signature = (subgraph=0))]
+    fn invoke(&self, py: Python<'_>, subgraph: i64) -> PyResult<()> {
+        self.0.away(py, |state| state.invoke(subgraph)).map_err(Fault::runtime)
+    }
+
+    #[pyo3(signature = (tensor, shape, strict=false, subgraph=0))]
+    fn resize(&self, py: Python<'_>, tensor: i64, shape: Vec<i32>, strict: bool, subgraph: i64) -> PyResult<()> {
+        let resized = self.0.with(py, |state| {
+            self.0.check_not_viewed()?;
+            state.resize(tensor, &shape, strict, subgraph)
+        });
+        resized.map_err(Fault::runtime)
+    }
+
+    /// Copies an array into a tensor.
+    #[pyo3(signature = (tensor, value, subgraph=0))]
+    fn set(&self, py: Python<'_>, tensor: i64, value: &Bound<'_, PyAny>, subgraph: i64) -> PyResult<()> {
+        let array = arrays::contiguous(value)?;
+        let set = self.0.with(py, |state| {
+            let place = state.face(subgraph)?.place(tensor)?.1;
+            let wanted = state.writable(tensor, subgraph);
+            check_type(&self.0.model, &array, tensor, state.face(subgraph)?.index, place)?;
+            let wanted = wanted?;
+            check_shape(array.shape(), &wanted)?;
+            let bytes = arrays::bytes_of(&array);
+            match arrays::packed_bits(wanted.data_type) {
+                Some(_) => {
+                    let packed = arrays::pack(wanted.data_type, bytes);
+                    state.write(wanted.tensor, subgraph, &packed, self.0.is_viewed())
+                }
+                None => state.write(wanted.tensor, subgraph, bytes, self.0.is_viewed()),
+            }
+        });
+        set.map_err(Fault::value)
+    }
+
+    /// Returns a copy of a tensor.
+    #[pyo3(signature = (tensor, subgraph=0))]
+    fn get<'py>(&self, py: Python<'py>, tensor: i64, subgraph: i64) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.0.with(py, |state| state.readable(tensor, subgraph)).map_err(Fault::value)?;
+        self.read(py, &found, subgraph)
+    }
+
+    /// Returns an array of the memory of a tensor of the first subgraph.
+    fn view<'py>(&self, py: Python<'py>, tensor: i64) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let found = self.0.with(py, |state| {
+            let found = state.readable(tensor, 0)?;
+            if arrays::packed_bits(found.data_type).is_some() {
+                let text = format!("tensor {tensor} of type {} has no elements of whole bytes", found.data_type);
+                return Err(Fault::new(text));
+            }
+            let address = state.address(&found, 0)?;
+            // From here on the memory stays where it is.
+            self.0.views.fetch_add(1, Ordering::AcqRel);
+            Ok((found, address.data.expose_provenance(), address.is_writable, View(self.0.clone())))
+        });
+        let (found, data, is_writable, view) = found.map_err(Fault::value)?;
+        let unreadable = || Fault::new(format!("NumPy has no type {}", found.data_type)).value();
+        let descriptor = arrays::dtype_of(py, found.data_type).ok_or_else(unreadable)?;
+        let data = std::ptr::with_exposed_provenance_mut(data);
+        let owner = Bound::new(py, view)?.into_any();
+        // SAFETY: the tensor has memory of its size there, which neither moves nor is used by a run as long as the owner
+        // exists: whatever would do that checks for it. The owner keeps the interpreter.
+        unsafe { arrays::view(descriptor, &found.shape, data, is_writable, owner) }
+    }
+
+    /// Whether no array refers to memory of tensors.
+    fn is_safe(&self) -> bool {
+        !self.0.is_viewed()
+    }
+
+    fn reset_variables(&self, py: Python<'_>) -> PyResult<()> {
+        self.0
+            .away(py, |state| {
+                state.reset_variables();
+                Ok(())
+            })
+            .map_err(Fault::runtime)
+    }
+
+    /// Writes floats to an input, quantized if it is.
+    fn quantize(&self, py: Python<'_>, tensor: i64, values: PyReadonlyArrayDyn<'_, f32>) -> PyResult<()> {
+        let main = self.main(py);
+        let values = values.as_slice().map_err(|error| Fault::new(error.to_string()).value())?;
+        let set = self.0.with(py, |state| {
+            let wanted = state.writable(tensor, main)?;
+            state.quantize(wanted.tensor, main, values)
+        });
+        set.map_err(Fault::value)
+    }
+
+    /// Returns an output as floats.
+    fn dequantize<'py>(&self, py: Python<'py>, tensor: i64) -> PyResult<Bound<'py, PyAny>> {
+        let main = self.main(py);
+        let read = self.0.with(py, |state| {
+            let found = state.readable(tensor, main)?;
+            Ok((state.dequantize(found.tensor, main)?, found.shape))
+        });
+        let (values, shape) = read.map_err(Fault::value)?;
+        PyArray1::from_vec(py, values).call_method1("reshape", (shape,))
+    }
+
+    /// Returns the index of the subgraph that the interpreter was built for.
+    fn main(&self, py: Python<'_>) -> i64 {
+        self.0.with(py, |state| state.prepared().map_or(0, |interpreter| interpreter.subgraph() as i64))
+    }
+
+    /// Returns LiteRT's dictionary of a tensor.
+    fn details<'py>(&self, py: Python<'py>, tensor: i64, subgraph: i64) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.0.with(py, |state| state.shape_of(tensor, subgraph)).map_err(Fault::value)?;
+        let (subgraph, tensor, shape) = found;
+        details::tensor(py, &self.0.model, subgraph, tensor, &shape)
+    }
+
+    /// Returns the indices of the inputs' tensors.
+    #[pyo3(signature = (subgraph=0))]
+    fn inputs(&self, subgraph: usize) -> Vec<usize> {
+        self.0.model.subgraphs().get(subgraph).map(|subgraph| subgraph.inputs.clone()).unwrap_or_default()
+    }
+
+    /// Returns the indices of the outputs' tensors.
+    #[pyo3(signature = (subgraph=0))]
+    fn outputs(&self, subgraph: usize) -> Vec<usize> {
+        self.0.model.subgraphs().get(subgraph).map(|subgraph| subgraph.outputs.clone()).unwrap_or_default()
+    }
+
+    fn subgraph_count(&self) -> usize {
+        self.0.model.subgraphs().len()
+    }
+
+    /// Returns the number of tensors of a subgraph.
+    fn tensor_count(&self, subgraph: usize) -> usize {
+        self.0.model.subgraphs().get(subgraph).map_or(0, |subgraph| subgraph.tensors.len())
+    }
+
+    fn node_count(&self, py: Python<'_>) -> usize {
+        self.nodes(py).len()
+    }
+
+    /// Returns name, inputs and outputs of a node.
+    #[allow(clippy::type_complexity)]
+    fn node<'py>(
+        &self,
+        py: Python<'py>,
+        index: i64,
+    ) -> PyResult<(String, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>)> {
+        let nodes = self.nodes(py);
+        let node = usize::try_from(index).ok().and_then(|index| nodes.get(index));
+        let missing = || Fault::new(format!("Invalid node index {index}: there are {} nodes", nodes.len())).value();
+        Ok(node.ok_or_else(missing)?.to_python(py))
+    }
+
+    fn signatures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        details::signatures(py, &self.0.model)
+    }
+
+    /// Returns the index of a signature's subgraph; -1 if there is no such signature.
+    fn signature_subgraph(&self, key: &str) -> i64 {
+        let signature = self.0.model.signatures().iter().find(|signature| signature.key == key);
+        signature.map_or(-1, |signature| signature.subgraph as i64)
+    }
+
+    /// Returns the times of the last run: of operators on the CPU, and of dispatches on devices.
+    #[allow(clippy::type_complexity)]
+    fn profile(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<(usize, String)>, f64)>> {
+        let profile = self.0.with(py, |state| Ok(state.prepared()?.profile()?));
+        let profile: attache::Profile = profile.map_err(Fault::runtime)?;
+        let on_cpu = profile.operators.into_iter().map(|it| ("CPU".to_owned(), it.operators, it.milliseconds));
+        let on_devices = profile.dispatches.into_iter().map(|it| {
+            let milliseconds = (it.dispatch.end_ns - it.dispatch.begin_ns) / 1e6;
+            (it.dispatch.name.to_owned(), it.operators, milliseconds)
+        });
+        Ok(on_devices.chain(on_cpu).collect())
+    }
+}
+
+/// Checks that the elements of an array are those of a tensor.
+fn check_type(
+    model: &Model,
+    array: &Bound<'_, PyUntypedArray>,
+    tensor: i64,
+    subgraph: usize,
+    place: Place,
+) -> Result<(), Fault> {
+    let Some(found) = usize::try_from(tensor).ok().and_then(|index| model.subgraphs()[subgraph].tensors.get(index))
+    else {
+        return Ok(());
+    };
+    let (given, py) = (array.dtype(), array.py());
+    let fits = arrays::dtype_of(py, found.data_type).is_some_and(|wanted| arrays::same_type(&given, &wanted));
+    if fits {
+        return Ok(());
+    }
+    let (name, what) = (&found.name, if matches!(place, Place::Input(_)) { "input" } else { "tensor" });
+    let given = arrays::name_of(&given);
+    Err(Fault::new(format!(
+        "Cannot set tensor: Got value of type {given} but expected type {} for {what} {tensor}, name: {name}",
+        found.data_type
+    )))
+}
+
+/// Checks that an array has the shape of a tensor.
+fn check_shape(given: &[usize], wanted: &Readable) -> Result<(), Fault> {
+    let tensor = wanted.tensor;
+    if given.len() != wanted.shape.len() {
+        return Err(Fault::new(format!(
+            "Cannot set tensor: Dimension mismatch. Got {} but expected {} for input {tensor}: the value has the shape \
+             {given:?}, the tensor {:?}",
+            given.len(),
+            wanted.shape.len(),
+            wanted.shape
+        )));
+    }
+    let different = given.iter().zip(&wanted.shape).enumerate().find(|(_, (given, wanted))| given != wanted);
+    match different {
+        None => Ok(()),
+        Some((dimension, (given, wanted))) => Err(Fault::new(format!(
+            "Cannot set tensor: Dimension mismatch. Got {given} but expected {wanted} for dimension {dimension} of input \
+             {tensor}"
+        ))),
+    }
+}

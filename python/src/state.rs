@@ -1,0 +1,470 @@
+//! The interpreter as Python sees it: TensorFlow Lite's order of calls and its tensors, on top of `attache`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use attache::{DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement};
+use attache_external::ExternalDelegate;
+
+use crate::access::Access;
+use crate::face::{Face, Place};
+use crate::fault::Fault;
+
+/// What is said of tensors without memory. The first sentence is LiteRT's, which programs look for.
+const NO_DATA: &str = "Tensor data is null. Run allocate_tensors() first, and after each resize_tensor_input()";
+
+/// What an interpreter is built with.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    pub(crate) threads: Option<usize>,
+    pub(crate) preserves: bool,
+    pub(crate) delegates: Vec<Arc<dyn Delegate>>,
+    /// Those of the delegates that are in C, whose failures are errors.
+    pub(crate) external: Vec<Arc<ExternalDelegate>>,
+}
+
+/// An interpreter, and what Python sees of its subgraphs.
+pub(crate) struct State {
+    model: Model,
+    settings: Settings,
+    /// `None` if the model cannot be prepared yet: the program has to set other shapes, or gets the error when it allocates.
+    interpreter: Option<Interpreter>,
+    faces: BTreeMap<usize, Face>,
+}
+
+/// A tensor whose value can be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Readable {
+    pub(crate) tensor: usize,
+    pub(crate) data_type: DataType,
+    pub(crate) shape: Vec<usize>,
+    /// The size in bytes.
+    pub(crate) size: usize,
+}
+
+/// Where the bytes of a tensor are.
+pub(crate) struct Address {
+    pub(crate) data: *mut u8,
+    pub(crate) is_writable: bool,
+}
+
+impl Settings {
+    fn builder(&self, model: &Model) -> InterpreterBuilder {
+        let builder = Interpreter::builder(model).preserve_all_tensors(self.preserves);
+        let builder = match self.threads {
+            Some(threads) => builder.threads(threads),
+            None => builder,
+        };
+        self.delegates.iter().fold(builder, |builder, delegate| builder.delegate(delegate.clone()))
+    }
+
+    /// Builds an interpreter, and returns the failure of a delegate in C beside it.
+    fn build(&self, builder: InterpreterBuilder) -> (Result<Interpreter, Error>, Option<String>) {
+        self.external.iter().for_each(|delegate| drop(delegate.take_failure()));
+        let built = builder.build();
+        (built, self.external.iter().find_map(|delegate| delegate.take_failure()))
+    }
+}
+
+/// Why an interpreter cannot be made.
+pub(crate) enum Refusal {
+    /// The model, which is a wrong argument.
+    Model(Fault),
+    /// A delegate that fails.
+    Delegate(Fault),
+}
+
+impl State {
+    /// Makes the state of a new interpreter. What keeps the model from being prepared is an error when tensors are allocated,
+    /// as in LiteRT, apart from builtin operators that are missing and delegates that fail.
+    pub(crate) fn new(model: Model, settings: Settings) -> Result<Self, Refusal> {
+        let (built, failure) = settings.build(settings.builder(&model));
+        if let Some(failure) = failure {
+            return Err(Refusal::Delegate(Fault(failure)));
+        }
+        let interpreter = match built {
+            Ok(interpreter) => Some(interpreter),
+            Err(error) if error.kind() == ErrorKind::Unsupported && !has_custom(&model) => {
+                return Err(Refusal::Model(Fault::from(error)));
+            }
+            Err(_) => None,
+        };
+        let allocates = interpreter.is_some() && !settings.delegates.is_empty();
+        let mut state = Self { model, settings, interpreter, faces: BTreeMap::new() };
+        if allocates {
+            // As in LiteRT, delegates have tensors allocated. Where extents are open, the program does it.
+            drop(state.allocate(0));
+        }
+        Ok(state)
+    }
+
+    /// Takes over an interpreter that is ready to run.
+    pub(crate) fn of(mut interpreter: Interpreter, settings: Settings) -> Result<Self, Fault> {
+        let (model, main) = (interpreter.model().clone(), interpreter.subgraph());
+        let mut face = Face::new(&model, main);
+        face.note_shapes(&Access::new(&mut interpreter, main)?);
+        (face.is_allocated, face.has_memory) = (true, true);
+        Ok(Self { model, settings, interpreter: Some(interpreter), faces: BTreeMap::from([(main, face)]) })
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Returns the subgraph that the program names.
+    pub(crate) fn face(&mut self, subgraph: i64) -> Result<&mut Face, Fault> {
+        Ok(self.parts(subgraph)?.0)
+    }
+
+    /// Returns a subgraph, and the interpreter to run it with.
+    fn parts(&mut self, subgraph: i64) -> Result<(&mut Face, &mut Option<Interpreter>), Fault> {
+        let count = self.model.subgraphs().len();
+        let index = usize::try_from(subgraph).ok().filter(|index| *index < count);
+        let index = index.ok_or_else(|| {
+            Fault::new(format!("Invalid subgraph index {subgraph}: the model has {count}, counted from 0"))
+        })?;
+        let face = self.faces.entry(index).or_insert_with(|| Face::new(&self.model, index));
+        Ok((face, &mut self.interpreter))
+    }
+
+    /// Returns a subgraph and access to it.
+    fn ready(&mut self, subgraph: i64) -> Result<(&mut Face, Access<'_>), Fault> {
+        let (face, interpreter) = self.parts(subgraph)?;
+        let interpreter = interpreter.as_mut().ok_or_else(|| Fault::new(NO_DATA))?;
+        let access = Access::new(interpreter, face.index)?;
+        Ok((face, access))
+    }
+
+    /// Sets the shape of an input. It takes effect when tensors are allocated.
+    pub(crate) fn resize(&mut self, tensor: i64, shape: &[i32], is_strict: bool, subgraph: i64) -> Result<(), Fault> {
+        let face = self.face(subgraph)?;
+        let (tensor, place) = face.place(tensor)?;
+        let Place::Input(position) = place else {
+            return Err(Fault::new(format!("tensor {tensor} is no input; only inputs are resized")));
+        };
+        let index = face.index;
+        let extents = shape.iter().map(|extent| usize::try_from(*extent));
+        let extents: Vec<usize> = extents
+            .collect::<Result<_, _>>()
+            .map_err(|_| Fault::new(format!("{shape:?} is no shape: an extent is negative")))?;
+        if is_strict {
+            self.check_signature(index, tensor, shape)?;
+        }
+        let data_type = self.model.subgraphs()[index].tensors[tensor].data_type;
+        size_of(data_type, &extents)?;
+        let face = self.face(subgraph)?;
+        if face.shapes[tensor] == extents {
+            return Ok(());
+        }
+        face.shapes[tensor].clone_from(&extents);
+        face.changes.insert(position, extents);
+        face.is_allocated = false;
+        Ok(())
+    }
+
+    /// Checks that a shape differs from that of an input only where the model leaves extents to the program.
+    fn check_signature(&mut self, subgraph: usize, tensor: usize, shape: &[i32]) -> Result<(), Fault> {
+        let signature = self.model.subgraphs()[subgraph].tensors[tensor].shape_signature.clone();
+        let now = self.face(subgraph as i64)?.shapes[tensor].iter().map(|extent| i32::try_from(*extent).unwrap_or(-1));
+        let fixed: Vec<i32> = signature.filter(|signature| !signature.is_empty()).unwrap_or_else(|| now.collect());
+        let fits = fixed.len() == shape.len()
+            && fixed.iter().zip(shape).all(|(fixed, extent)| matches!(fixed, -1) || fixed == extent);
+        if fits {
+            return Ok(());
+        }
+        Err(Fault::new(format!(
+            "tensor {tensor} cannot be resized to {shape:?}: with strict=True only extents that are -1 in its \
+             shape_signature, {fixed:?}, can be changed"
+        )))
+    }
+
+    /// Prepares a subgraph for the shapes of its inputs.
+    pub(crate) fn allocate(&mut self, subgraph: i64) -> Result<(), Fault> {
+        if self.face(subgraph)?.is_allocated {
+            return Ok(());
+        }
+        if self.interpreter.is_none() {
+            self.build()?;
+        }
+        let (face, mut access) = self.ready(subgraph)?;
+        let is_new = |(position, shape): &(&usize, &Vec<usize>)| {
+            access.input_info(**position).is_some_and(|info| *info.shape != shape[..])
+        };
+        let changes: Vec<(usize, &[usize])> =
+            face.changes.iter().filter(is_new).map(|(position, shape)| (*position, &shape[..])).collect();
+        if !changes.is_empty() {
+            access.resize(&changes)?;
+        }
+        face.forget_resized();
+        let changes = std::mem::take(&mut face.changes);
+        face.settled.extend(changes);
+        face.note_shapes(&access);
+        (face.is_allocated, face.has_memory, face.is_inferred) = (true, true, false);
+        Ok(())
+    }
+
+    /// Builds the interpreter for the shapes that the program set.
+    fn build(&mut self) -> Result<(), Fault> {
+        let builder = self.settings.builder(&self.model);
+        let changes = self.faces.get(&0).map(|face| face.changes.clone()).unwrap_or_default();
+        let builder = changes.iter().fold(builder, |builder, (position, shape)| builder.input_shape(*position, shape));
+        let (built, failure) = self.settings.build(builder);
+        match failure {
+            Some(failure) => Err(Fault(failure)),
+            None => {
+                self.interpreter = Some(built?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Runs a subgraph.
+    pub(crate) fn invoke(&mut self, subgraph: i64) -> Result<(), Fault> {
+        if !self.face(subgraph)?.is_allocated {
+            let text = "Invoke called on model that is not ready. Call allocate_tensors() first, and after each resize";
+            return Err(Fault::new(text));
+        }
+        let (face, mut access) = self.ready(subgraph)?;
+        face.forget_outputs();
+        access.invoke()?;
+        face.note_shapes(&access);
+        Ok(())
+    }
+
+    /// Returns the indices of a subgraph and of a tensor in it, and the shape that the tensor has now.
+    pub(crate) fn shape_of(&mut self, tensor: i64, subgraph: i64) -> Result<(usize, usize, Vec<usize>), Fault> {
+        let is_called = self.is_called(subgraph);
+        let face = self.face(subgraph)?;
+        let (tensor, place) = face.place(tensor)?;
+        let is_prepared = face.is_allocated || is_called;
+        if is_prepared && !face.is_inferred && matches!(place, Place::Intermediate | Place::Output(_)) {
+            self.infer(subgraph)?;
+        }
+        let face = self.face(subgraph)?;
+        Ok((face.index, tensor, face.shapes[tensor].clone()))
+    }
+
+    /// Whether a subgraph without a signature, which operators of others run, was prepared with these.
+    fn is_called(&self, subgraph: i64) -> bool {
+        let is_signed = self.model.signatures().iter().any(|signature| signature.subgraph as i64 == subgraph);
+        !is_signed && subgraph > 0 && self.faces.get(&0).is_some_and(|main| main.is_allocated)
+    }
+
+    /// Takes over the shapes of tensors that follow from those of the inputs.
+    fn infer(&mut self, subgraph: i64) -> Result<(), Fault> {
+        let model = self.model.clone();
+        let face = self.face(subgraph)?;
+        face.is_inferred = true;
+        let changes: Vec<(usize, Vec<usize>)> =
+            face.settled.iter().map(|(position, shape)| (*position, shape.clone())).collect();
+        // Operators that the program registers, or that a delegate has, are not known here. The file's shapes stay.
+        let Ok(shapes) = attache::stages::shapes(&model, face.index, &changes) else { return Ok(()) };
+        let is_allocated = face.is_allocated;
+        for ((place, shape), inferred) in face.places.iter().zip(&mut face.shapes).zip(shapes) {
+            // The interpreter tells those of the outputs of subgraphs that it runs itself.
+            let is_open = matches!(place, Place::Intermediate) || (!is_allocated && matches!(place, Place::Output(_)));
+            if let (true, Some(inferred)) = (is_open, inferred) {
+                *shape = inferred.to_vec();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what is needed to read a tensor, if it has a value.
+    pub(crate) fn readable(&mut self, tensor: i64, subgraph: i64) -> Result<Readable, Fault> {
+        let face = self.face(subgraph)?;
+        let (tensor, place) = face.place(tensor)?;
+        let (index, mut shape) = (face.index, face.shapes[tensor].clone());
+        if place != Place::Constant && !face.is_ready(place) {
+            return Err(Fault::new(NO_DATA));
+        }
+        let preserves = self.settings.preserves;
+        if let Place::Intermediate = place {
+            let (_, access) = self.ready(subgraph)?;
+            match access.kept(tensor)? {
+                Some((kept, _)) => shape = kept.to_vec(),
+                None => return Err(no_value(tensor, preserves)),
+            }
+        }
+        if let Place::Output(position) = place {
+            let (face, access) = self.ready(subgraph)?;
+            let is_open = access.is_dynamic(position) && access.output_bytes(position)?.is_none();
+            if is_open && face.own_memory(tensor).is_none() {
+                return Err(Fault::new(NO_DATA));
+            }
+        }
+        let source = &self.model.subgraphs()[index].tensors[tensor];
+        if source.is_sparse {
+            return Err(Fault::new(format!("tensor {tensor} is stored in sparse form, which cannot be read")));
+        }
+        Ok(Readable { tensor, data_type: source.data_type, size: size_of(source.data_type, &shape)?, shape })
+    }
+
+    /// Copies the value of a tensor to `into`, which has its size.
+    pub(crate) fn read(&mut self, readable: &Readable, subgraph: i64, into: &mut [u8]) -> Result<(), Fault> {
+        let (tensor, size) = (readable.tensor, into.len());
+        let place = self.face(subgraph)?.places[tensor];
+        if place == Place::Constant {
+            let index = self.face(subgraph)?.index;
+            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
+            let bytes = constant.and_then(|constant| constant.bytes.get(..size));
+            into.copy_from_slice(bytes.ok_or_else(|| Fault::new("the constant is smaller than its shape"))?);
+            return Ok(());
+        }
+        let (face, mut access) = self.ready(subgraph)?;
+        if let Some(bytes) = face.own_memory(tensor).filter(|bytes| bytes.len() == size) {
+            into.copy_from_slice(bytes);
+            return Ok(());
+        }
+        let source = match place {
+            Place::Output(position) => {
+                // Another thread may have run the model since the array was made.
+                let info = access.output_info(position).map(|info| size_of(info.data_type, &info.shape));
+                if info.transpose()? == Some(size) && access.read(position, into)? {
+                    return Ok(());
+                }
+                None
+            }
+            Place::Input(position) => access.input_bytes(position)?.map(|bytes| &*bytes),
+            Place::Variable => access.variable(tensor).map(|bytes| &*bytes),
+            _ => access.kept(tensor)?.map(|(_, bytes)| bytes),
+        };
+        match source.filter(|source| source.len() == size) {
+            Some(source) => into.copy_from_slice(source),
+            None => into.fill(0),
+        }
+        Ok(())
+    }
+
+    /// Returns the type and the shape that a value for a tensor has to have.
+    pub(crate) fn writable(&mut self, tensor: i64, subgraph: i64) -> Result<Readable, Fault> {
+        let face = self.face(subgraph)?;
+        let (tensor, place) = face.place(tensor)?;
+        let (index, shape, is_ready) = (face.index, face.shapes[tensor].clone(), face.is_ready(place));
+        if matches!(place, Place::Constant | Place::Intermediate) {
+            let what = if place == Place::Constant { "a constant of the file" } else { "computed by the model" };
+            return Err(Fault::new(format!("Cannot set tensor: tensor {tensor} is {what}")));
+        }
+        if !is_ready {
+            let text = "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first";
+            return Err(Fault::new(text));
+        }
+        let data_type = self.model.subgraphs()[index].tensors[tensor].data_type;
+        Ok(Readable { tensor, data_type, size: size_of(data_type, &shape)?, shape })
+    }
+
+    /// Copies bytes to a tensor, which has their size. `is_seen` says that arrays refer to the memory of tensors.
+    pub(crate) fn write(&mut self, tensor: usize, subgraph: i64, bytes: &[u8], is_seen: bool) -> Result<(), Fault> {
+        let (face, mut access) = self.ready(subgraph)?;
+        let is_written = match face.places[tensor] {
+            // An array sees the memory of the host. A device may have another.
+            Place::Input(position) if is_seen => {
+                access.input_bytes(position)?.is_some_and(|memory| copy(memory, bytes))
+            }
+            Place::Input(position) => access.write(position, bytes)?,
+            Place::Variable => access.variable(tensor).is_some_and(|memory| copy(memory, bytes)),
+            _ => false,
+        };
+        if !is_written {
+            face.scratch(tensor, bytes.len())?.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Writes floats to an input, quantized if it is.
+    pub(crate) fn quantize(&mut self, tensor: usize, subgraph: i64, values: &[f32]) -> Result<(), Fault> {
+        let (face, mut access) = self.ready(subgraph)?;
+        match face.places[tensor] {
+            Place::Input(position) => access.quantize(position, values).map(drop),
+            _ => Err(Fault::new(format!("tensor {tensor} is no input"))),
+        }
+    }
+
+    /// Returns an output of the last run as floats.
+    pub(crate) fn dequantize(&mut self, tensor: usize, subgraph: i64) -> Result<Vec<f32>, Fault> {
+        let (face, access) = self.ready(subgraph)?;
+        match face.places[tensor] {
+            Place::Output(position) => access.dequantize(position),
+            _ => Err(Fault::new(format!("tensor {tensor} is no output"))),
+        }
+    }
+
+    /// Returns where the bytes of a tensor are. They stay there until the subgraph is run or resized.
+    pub(crate) fn address(&mut self, readable: &Readable, subgraph: i64) -> Result<Address, Fault> {
+        let (tensor, size) = (readable.tensor, readable.size);
+        let fixed = |bytes: &[u8]| Address { data: bytes.as_ptr().cast_mut(), is_writable: false };
+        if self.face(subgraph)?.places[tensor] == Place::Constant {
+            let index = self.face(subgraph)?.index;
+            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
+            let bytes = constant.and_then(|constant| constant.bytes.get(..size));
+            return bytes.map(fixed).ok_or_else(|| Fault::new("the constant is smaller than its shape"));
+        }
+        let (face, mut access) = self.ready(subgraph)?;
+        let found = match face.places[tensor] {
+            _ if face.own_memory(tensor).is_some() => None,
+            Place::Input(position) => access.input_bytes(position)?.map(changeable),
+            Place::Variable => access.variable(tensor).map(changeable),
+            Place::Output(position) => access.output_bytes(position)?.filter(|bytes| bytes.len() == size).map(fixed),
+            _ => access.kept(tensor)?.map(|(_, bytes)| fixed(bytes)),
+        };
+        match found {
+            Some(found) => Ok(found),
+            None => Ok(changeable(face.scratch(tensor, size)?)),
+        }
+    }
+
+    /// Resets the variables of all subgraphs.
+    pub(crate) fn reset_variables(&mut self) {
+        if let Some(interpreter) = &mut self.interpreter {
+            interpreter.reset_variables();
+        }
+    }
+
+    /// Returns where the operators of the interpreter's own subgraph run; `None` if it is not prepared.
+    pub(crate) fn placement(&self) -> Option<&Placement> {
+        self.interpreter.as_ref().map(Interpreter::placement)
+    }
+
+    /// Returns the interpreter of `attache`.
+    pub(crate) fn prepared(&mut self) -> Result<&mut Interpreter, Fault> {
+        self.interpreter.as_mut().ok_or_else(|| Fault::new("the model is not prepared: call allocate_tensors()"))
+    }
+}
+
+fn changeable(bytes: &mut [u8]) -> Address {
+    Address { data: bytes.as_mut_ptr(), is_writable: true }
+}
+
+/// Copies bytes of the same number. Returns false if the numbers differ.
+fn copy(into: &mut [u8], bytes: &[u8]) -> bool {
+    let fits = into.len() == bytes.len();
+    if fits {
+        into.copy_from_slice(bytes);
+    }
+    fits
+}
+
+fn no_value(tensor: usize, preserves: bool) -> Fault {
+    let remedy = match preserves {
+        true => "no run has computed it, or graph passes removed the operator that computes it",
+        false => "intermediate tensors are kept with experimental_preserve_all_tensors=True",
+    };
+    Fault::new(format!("Tensor data is null. Tensor {tensor} is neither an input nor an output; {remedy}"))
+}
+
+fn has_custom(model: &Model) -> bool {
+    let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    operators.any(|operator| operator.code.custom.is_some())
+}
+
+/// Returns the size in bytes of a tensor of this type and shape.
+fn size_of(data_type: DataType, shape: &[usize]) -> Result<usize, Fault> {
+    let elements = shape.iter().try_fold(1_usize, |elements, extent| elements.checked_mul(*extent));
+    let size = elements.filter(|_| shape.iter().all(|extent| i32::try_from(*extent).is_ok()));
+    let size = size.and_then(|elements| match data_type.bits() {
+        Some(_) => data_type.byte_size(elements),
+        None => Some(0),
+    });
+    let size = size.filter(|size| isize::try_from(*size).is_ok());
+    size.ok_or_else(|| Fault::new(format!("a tensor of the shape {shape:?} has more bytes than can be counted")))
+}

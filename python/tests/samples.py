@@ -1,0 +1,72 @@
+"""The models that the tests use, as bytes. Each exists to show one thing."""
+
+import numpy as np
+
+import writer
+from writer import Operator, Signature, Subgraph, Tensor
+
+
+def relu():
+    """`y = relu(x)` of 2×3 floats; no signature."""
+    return writer.model([Subgraph([Tensor("x", [2, 3]), Tensor("y", [2, 3])], [Operator(writer.RELU, [0], [1])], [0], [1])])
+
+
+def chain():
+    """`b = relu(a)`, `d = b × c` with a constant `c`: tensors of every kind. Extent 0 is open."""
+    weights = np.array([1, 2, 3], np.float32).tobytes()
+    tensors = [
+        Tensor("a", [1, 3], signature=[-1, 3]), Tensor("b", [1, 3], signature=[-1, 3]), Tensor("c", [3], data=weights),
+        Tensor("d", [1, 3], signature=[-1, 3]),
+    ]
+    operators = [Operator(writer.RELU, [0], [1]), Operator(writer.MUL, [1, 2], [3])]
+    signature = Signature("serving_default", {"in": 0}, {"out": 3})
+    return writer.model([Subgraph(tensors, operators, [0], [3])], [signature])
+
+
+def signatures():
+    """`add` and `multiply` of two inputs, in a subgraph each."""
+    def subgraph(code, name):
+        tensors = [Tensor("left", [2]), Tensor("right", [2]), Tensor("result", [2])]
+        return Subgraph(tensors, [Operator(code, [0, 1], [2])], [0, 1], [2], name)
+    return writer.model(
+        [subgraph(writer.ADD, "main"), subgraph(writer.MUL, "other")],
+        [
+            Signature("multiply", {"y": 1, "x": 0}, {"product": 2}, 1),
+            Signature("add", {"y": 1, "x": 0}, {"sum": 2}, 0),
+        ],
+    )
+
+
+def quantized():
+    """`y = relu(x)` of uint8, with scale 0.5 and zero point 10."""
+    tensors = [Tensor(name, [1, 4], "uint8", scales=[0.5], zero_points=[10]) for name in "xy"]
+    return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [1])], [0], [1])])
+
+
+def custom():
+    """A custom operator that nobody registers."""
+    tensors = [Tensor("x", [2]), Tensor("y", [2])]
+    return writer.model([Subgraph(tensors, [Operator("Unheard", [0], [1])], [0], [1])])
+
+
+def unknown():
+    """A builtin operator in a version that does not exist."""
+    tensors = [Tensor("x", [2]), Tensor("y", [2])]
+    return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [1], 99)], [0], [1])])
+
+
+def unused():
+    """Two inputs, of which nothing reads the second."""
+    tensors = [Tensor("x", [2]), Tensor("z", [2]), Tensor("y", [2])]
+    return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [2])], [0, 1], [2])])
+
+
+def passed(dtype):
+    """An input that is the output, of any type."""
+    return writer.model([Subgraph([Tensor("x", [2, 3], dtype)], [], [0], [0])])
+
+
+def lookup():
+    """The elements of `table` at `places`. A place outside of it is an error of the run."""
+    tensors = [Tensor("table", [3]), Tensor("places", [2], "int32"), Tensor("y", [2])]
+    return writer.model([Subgraph(tensors, [Operator(writer.GATHER, [0, 1], [2])], [0, 1], [2])])

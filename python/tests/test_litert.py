@@ -1,0 +1,224 @@
+"""Every dictionary and every result of the interpreter is that of LiteRT. Left out where ai-edge-litert is not installed."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import attache
+import samples
+from conftest import CASES
+
+SEED = 7
+MODELS = [
+    "blazeface_short_range", "deeplabv3_257_mv_gpu", "deeplabv3_mnv2_dm05_pascal_quant", "edsr_f32b5_fp32",
+    "edsr_f32b5_full_int8", "face_landmark", "hair_segmentation", "mlperf_tiny_kws_float", "mlperf_tiny_resnet8_float",
+    "mlperf_tiny_resnet8_int8", "mlperf_tiny_vww_float", "mnist_lstm_float", "mobilenet_v1_0.25_224_float",
+    "mobilenet_v1_0.25_224_quant", "mobilenet_v2_1.0_224_ptq_int8", "mobilenet_v2_1.0_224_quant",
+    "posenet_mobilenet_v1_100_257_integer_quant", "ssd_mobilenet_v1_coco_quant", "style_transfer_dynamic_range",
+    "style_transfer_f16_384",
+]
+# Their operators are custom ones that LiteRT's package for Python does not have.
+WITHOUT_ORACLE = {"hair_segmentation"}
+# Custom operators that LiteRT's package for Python does not have.
+CUSTOM = ("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D")
+# Before the first run, LiteRT says nothing of the shapes of some tensors that follow from those of the inputs.
+OPEN_UNTIL_A_RUN = {"style_transfer_dynamic_range"}
+# 540 by 960 pixels, which the reference kernels take minutes for.
+LARGE = {"edsr_f32b5_fp32", "edsr_f32b5_full_int8"}
+
+
+def same(left, right, path="details"):
+    """Asserts that two details are equal: types, keys and their order, arrays with their types, texts and numbers."""
+    if isinstance(left, np.ndarray):
+        assert isinstance(right, np.ndarray) and (left.dtype, left.shape) == (right.dtype, right.shape), path
+        assert left.tolist() == right.tolist(), path
+    elif isinstance(left, dict):
+        assert isinstance(right, dict) and list(left) == list(right), path
+        for key in left:
+            same(left[key], right[key], f"{path}.{key}")
+    elif isinstance(left, (list, tuple)):
+        assert type(left) is type(right) and len(left) == len(right), path
+        for place, (one, other) in enumerate(zip(left, right)):
+            same(one, other, f"{path}[{place}]")
+    else:
+        assert type(left) is type(right) and left == right, f"{path}: {left!r} and {right!r}"
+
+
+def compare_details(litert, ours):
+    """Compares all details of two interpreters, of the tensors that the file has."""
+    same(litert.get_input_details(), ours.get_input_details(), "inputs")
+    same(litert.get_output_details(), ours.get_output_details(), "outputs")
+    same(litert.get_signature_list(), ours.get_signature_list(), "signatures")
+    same(litert._get_full_signature_list(), ours._get_full_signature_list(), "signatures")
+    assert litert.num_subgraphs() == ours.num_subgraphs()
+    for subgraph in range(ours.num_subgraphs()):
+        own = ours.get_tensor_details(subgraph)
+        indices = {detail["index"] for detail in own}
+        others = [detail for detail in litert.get_tensor_details(subgraph) if detail["index"] in indices]
+        same(others, own, f"tensors of {subgraph}")
+    same(litert._get_ops_details(), ours._get_ops_details(), "operators")
+    for key in ours.get_signature_list():
+        runners = litert.get_signature_runner(key), ours.get_signature_runner(key)
+        same(*[runner.get_input_details() for runner in runners], f"inputs of {key}")
+        same(*[runner.get_output_details() for runner in runners], f"outputs of {key}")
+
+
+def pair(litert, path, plain=False, **options):
+    """An interpreter of LiteRT's with its reference kernels, or with its plain ones, and one of ours."""
+    kind = "BUILTIN_WITHOUT_DEFAULT_DELEGATES" if plain else "BUILTIN_REF"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = litert.Interpreter(str(path), experimental_op_resolver_type=litert.OpResolverType[kind], **options)
+    return theirs, attache.Interpreter(str(path), **options)
+
+
+def draw(detail, seed):
+    """A random value for an input."""
+    generator, shape = np.random.RandomState(seed), tuple(detail["shape"])
+    dtype = np.dtype(detail["dtype"])
+    if dtype.kind == "f":
+        return generator.uniform(-1, 1, shape).astype(dtype)
+    if dtype.kind == "b":
+        return generator.rand(*shape) < 0.5
+    return generator.randint(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype=dtype)
+
+
+def compare_results(theirs, ours, values, scale=None):
+    """Runs both on the same inputs, and compares all outputs."""
+    for interpreter in (theirs, ours):
+        interpreter.allocate_tensors()
+        for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+    for detail in ours.get_output_details():
+        wanted, result = theirs.get_tensor(detail["index"]), ours.get_tensor(detail["index"])
+        assert (wanted.dtype, wanted.shape) == (result.dtype, result.shape)
+        if wanted.dtype.kind != "f":
+            np.testing.assert_array_equal(result, wanted)
+            continue
+        finite = np.isfinite(wanted)
+        np.testing.assert_array_equal(np.isfinite(result), finite)
+        size = scale or max(float(np.abs(wanted[finite]).max(initial=0)), 1e-30)
+        assert np.abs(result[finite] - wanted[finite]).max(initial=0) <= 1e-4 * size
+
+
+@pytest.mark.parametrize("make", [samples.relu, samples.chain, samples.signatures, samples.quantized, samples.lookup])
+def test_samples(litert, tmp_path, make):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(make())
+    theirs, ours = pair(litert, path)
+    compare_details(theirs, ours)
+    theirs.allocate_tensors(), ours.allocate_tensors()
+    compare_details(theirs, ours)
+    if make is samples.chain:
+        for interpreter in (theirs, ours):
+            interpreter.resize_tensor_input(0, [5, 3])
+        compare_details(theirs, ours)
+        theirs.allocate_tensors(), ours.allocate_tensors()
+        compare_details(theirs, ours)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
+def test_details_of_golden_case(litert, path):
+    if any(name in path.parent.name for name in CUSTOM):
+        pytest.skip("LiteRT's package does not have the operator")
+    try:
+        theirs, ours = pair(litert, path)
+    except ValueError:
+        theirs, ours = pair(litert, path, plain=True)
+    compare_details(theirs, ours)
+    try:
+        theirs.allocate_tensors()
+    except RuntimeError:
+        theirs, _ = pair(litert, path, plain=True)
+        theirs.allocate_tensors()
+    ours.allocate_tensors()
+    compare_details(theirs, ours)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_details_of_shared_model(litert, shared, name):
+    if name in WITHOUT_ORACLE:
+        pytest.skip("LiteRT's package does not have its operators")
+    path = shared / "models" / f"{name}.tflite"
+    theirs, ours = pair(litert, path, plain=name in LARGE)
+    compare_details(theirs, ours)
+    theirs.allocate_tensors(), ours.allocate_tensors()
+    if name not in OPEN_UNTIL_A_RUN:
+        compare_details(theirs, ours)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_results_of_shared_model(litert, shared, name):
+    if name in WITHOUT_ORACLE | LARGE:
+        pytest.skip("LiteRT's package does not have its operators, or takes minutes")
+    path = shared / "models" / f"{name}.tflite"
+    theirs, ours = pair(litert, path)
+    values = [draw(detail, place) for place, detail in enumerate(ours.get_input_details())]
+    compare_results(theirs, ours, values)
+    # Shapes that only a run tells.
+    same(theirs.get_output_details(), ours.get_output_details(), "outputs")
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v1_0.25_224_quant", "mlperf_tiny_resnet8_int8", "mlperf_tiny_vww_float"])
+def test_intermediate_tensors_of_shared_model(litert, shared, name):
+    path = shared / "models" / f"{name}.tflite"
+    theirs, ours = pair(litert, path, experimental_preserve_all_tensors=True)
+    values = [draw(detail, place) for place, detail in enumerate(ours.get_input_details())]
+    compare_results(theirs, ours, values)
+    compared = 0
+    for detail in ours.get_tensor_details():
+        try:
+            result = ours.get_tensor(detail["index"])
+        except ValueError:
+            continue
+        wanted = theirs.get_tensor(detail["index"])
+        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4 * max(np.abs(wanted).max(), 1e-30))
+        else:
+            np.testing.assert_array_equal(result, wanted)
+        compared += 1
+    assert compared > 0.9 * len(ours.get_tensor_details())
+
+
+@pytest.fixture(scope="session")
+def drawn(litert, shared, tmp_path_factory):
+    """The folder of operator cases that the generator of `shared` draws."""
+    folder = tmp_path_factory.mktemp("drawn")
+    script = shared / "conformance/opgen.py"
+    command = [sys.executable, str(script), str(folder), "--seed", str(SEED), "--per-op", "2"]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    return folder
+
+
+def test_operator_cases(litert, drawn):
+    failed, count = [], 0
+    for path in sorted(drawn.glob("*/model.tflite")):
+        case = json.loads((path.parent / "case.json").read_text())
+        is_sum = case["op"] == "SUM" and case["kind"] in ("int8", "uint8")
+        count += 1
+        try:
+            compare_case(litert, path, case, is_sum)
+        except Exception as error:
+            failed.append(f"{path.parent.name}: {type(error).__name__}: {str(error)[:300]}")
+    assert count > 100 and not failed, "\n".join(failed)
+
+
+def compare_case(litert, path, case, plain):
+    try:
+        theirs, ours = pair(litert, path, plain)
+        theirs.allocate_tensors()
+    except (ValueError, RuntimeError):
+        # There is no reference kernel of this version.
+        theirs, ours = pair(litert, path, plain=True)
+        theirs.allocate_tensors()
+    ours.allocate_tensors()
+    compare_details(theirs, ours)
+    values = [np.load(path.parent / f"in_{place}.npy") for place in range(len(ours.get_input_details()))]
+    compare_results(theirs, ours, values, case["scale"] if np.isfinite(case["scale"]) else None)
+    same(theirs.get_output_details(), ours.get_output_details(), "outputs")

@@ -1,0 +1,92 @@
+"""Programs written for other packages find Attaché under their names."""
+
+import subprocess
+import sys
+
+import pytest
+
+import samples
+
+
+def python(program, *arguments):
+    """Runs a program in a process of its own, and returns what it prints."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+USE = """
+interpreter = {interpreter}
+interpreter.allocate_tensors()
+interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ones([1, 3], np.float32))
+interpreter.invoke()
+print(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist())
+"""
+
+
+@pytest.mark.parametrize(("imports", "interpreter"), [
+    ("import attache.tflite as tflite", "tflite.Interpreter(model_path=sys.argv[1])"),
+    ("import tflite_runtime.interpreter as tflite", "tflite.Interpreter(model_path=sys.argv[1], num_threads=2)"),
+    ("from tflite_runtime.interpreter import Interpreter, load_delegate", "Interpreter(sys.argv[1])"),
+    ("from ai_edge_litert.interpreter import Interpreter, OpResolverType", "Interpreter(model_path=sys.argv[1])"),
+    ("import tensorflow as tf", "tf.lite.Interpreter(model_content=open(sys.argv[1], 'rb').read())"),
+    ("import tensorflow.lite as tflite", "tflite.Interpreter(sys.argv[1])"),
+    ("from tensorflow import lite", "lite.Interpreter(sys.argv[1])"),
+    ("from tensorflow.lite.python.interpreter import Interpreter", "Interpreter(sys.argv[1])"),
+    ("import tensorflow as tf; tf.lite.experimental.load_delegate", "tf.lite.Interpreter(sys.argv[1])"),
+])
+def test_names(imports, interpreter, tmp_path):
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(samples.chain())
+    start = "import sys, numpy as np, attache.tflite\nattache.tflite.install(force=True)\n"
+    program = start + imports + USE.format(interpreter=interpreter)
+    assert python(program, path) == "[[1.0, 2.0, 3.0]]"
+
+
+def test_what_is_installed_stays():
+    program = """
+import sys, types, attache.tflite
+sys.modules["tflite_runtime"] = mine = types.ModuleType("tflite_runtime")
+assert "tflite_runtime" not in attache.tflite.install()
+assert sys.modules["tflite_runtime"] is mine
+assert attache.tflite.install("tflite_runtime", force=True) == ["tflite_runtime"]
+assert sys.modules["tflite_runtime"] is not mine
+attache.tflite.uninstall()
+assert "tflite_runtime" not in sys.modules
+try:
+    attache.tflite.install(["torch"])
+except ValueError as error:
+    print(error)
+"""
+    assert python(program).startswith("torch: there are only tflite_runtime")
+
+
+def test_what_is_not_there_is_an_error():
+    program = """
+import attache.tflite
+attache.tflite.install(force=True)
+import tensorflow as tf
+try:
+    tf.keras
+except AttributeError as error:
+    print(error)
+"""
+    assert "keras" in python(program)
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "attache", *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_command(tmp_path):
+    assert "Exit status" in command("--help").stdout
+    path = tmp_path / "relu.tflite"
+    path.write_bytes(samples.relu())
+    done = command("inspect", path)
+    assert done.returncode == 0 and "RELU" in done.stdout
+    assert command("no-such-command").returncode == 2
+    path.write_bytes(b"garbage")
+    assert command("inspect", path).returncode == 3
