@@ -91,7 +91,7 @@ def compare_results(theirs, ours, values, scale=None):
     """Runs both on the same inputs, and compares all outputs."""
     for interpreter in (theirs, ours):
         interpreter.allocate_tensors()
-        for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+        for detail, value in zip(interpreter.get_input_details(), values):
             interpreter.set_tensor(detail["index"], value)
         interpreter.invoke()
     for detail in ours.get_output_details():
