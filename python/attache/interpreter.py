@@ -53,7 +53,7 @@ class Delegate:
         loaded = ctypes.PyDLL(library)
         report_type = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
         texts = ctypes.POINTER(ctypes.c_char_p)
-        loaded.tflite_plugin_create_delegate.argtypes = [texts, texts, ctypes.c_int, report_type]
+        loaded.tflite_plugin_create_delegate.argtypes = [texts, texts, ctypes.c_size_t, report_type]
         loaded.tflite_plugin_create_delegate.restype = ctypes.c_void_p
         loaded.tflite_plugin_destroy_delegate.argtypes = [ctypes.c_void_p]
         loaded.tflite_plugin_destroy_delegate.restype = None

@@ -7,7 +7,7 @@ import os
 from typing import Any, Optional, Union
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from attache import _attache, drawing
 from attache.interpreter import GpuDelegate
@@ -156,11 +156,11 @@ class Model:
         }
         return CompiledModel(self, [gpu._native] if gpu else [], arguments)
 
-    def run(self, *inputs: ArrayLike, **named: ArrayLike) -> Arrays:
+    def run(self, *inputs: Any, dequantize: bool = False, **named: Any) -> Arrays:
         """Runs the model on the CPU, as `CompiledModel.run`. The first run compiles it."""
         if self._compiled is None:
             self._compiled = self.compile()
-        return self._compiled.run(*inputs, **named)
+        return self._compiled.run(*inputs, dequantize=dequantize, **named)
 
     def __repr__(self) -> str:
         return f"Model({self.description!r})"
@@ -213,7 +213,7 @@ class CompiledModel:
             ))
         return tuple(infos)
 
-    def run(self, *inputs: ArrayLike, dequantize: bool = False, **named: ArrayLike) -> Arrays:
+    def run(self, *inputs: Any, dequantize: bool = False, **named: Any) -> Arrays:
         """Runs the model on arrays, given in the order of `inputs` or by their names, or as one dictionary by names.
 
         Arrays have the types of the inputs, or types that NumPy converts without changing their kind (`same_kind`). Floats
@@ -230,7 +230,7 @@ class CompiledModel:
             self._set(native, self._values(inputs, named))
             native.invoke(self._subgraph)
             read = native.dequantize if dequantize else None
-            results = [
+            results: list[NDArray[Any]] = [
                 read(info.index) if read and info.scales else native.get(info.index, self._subgraph)
                 for info in self.outputs
             ]
@@ -249,16 +249,17 @@ class CompiledModel:
 
     def _values(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Returns a value for each input, in their order."""
-        if len(inputs) == 1 and isinstance(inputs[0], dict) and not named:
-            inputs, named = (), inputs[0]
-        if len(inputs) > len(self.inputs):
-            raise TypeError(f"{len(inputs)} inputs for a model that has {len(self.inputs)}")
+        given = list(inputs)
+        if len(given) == 1 and isinstance(given[0], dict) and not named:
+            given, named = [], given[0]
+        if len(given) > len(self.inputs):
+            raise TypeError(f"{len(given)} inputs for a model that has {len(self.inputs)}")
         names = [info.name for info in self.inputs]
-        values: dict[str, Any] = dict(zip(names, inputs)) if len(set(names)) == len(names) else {}
-        if not values and inputs:
-            if named or len(inputs) != len(names):
+        values: dict[str, Any] = dict(zip(names, given)) if len(set(names)) == len(names) else {}
+        if not values and given:
+            if named or len(given) != len(names):
                 raise TypeError("the inputs' names are not unique: give all of them by position")
-            return list(inputs)
+            return given
         for name, value in named.items():
             if name not in names:
                 raise ValueError(f"there is no input {name!r}; there is {', '.join(map(repr, names))}")
@@ -294,7 +295,7 @@ class CompiledModel:
         )
         return Placement(tuple(operators), self._native.placement_text())
 
-    def profile(self, *inputs: ArrayLike, runs: int = 5, **named: ArrayLike) -> Profile:
+    def profile(self, *inputs: Any, runs: int = 5, **named: Any) -> Profile:
         """Returns the time of each operator: the median of several runs, after one that is not counted.
 
         Without inputs, zeros are used. The model is compiled once more, so that the runs are measured.

@@ -19,7 +19,7 @@ def ready(content, **options):
 
 
 def run(interpreter, *values):
-    for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+    for detail, value in zip(interpreter.get_input_details(), values):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
