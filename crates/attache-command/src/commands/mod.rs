@@ -8,6 +8,7 @@ mod completions;
 mod devices;
 mod diff;
 mod dump;
+mod eval;
 mod inspect;
 mod run;
 mod tflite;
@@ -54,6 +55,7 @@ static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
     row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
+    row::<eval::Eval>("eval", "Say how right a model is on a data set"),
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
