@@ -8,8 +8,10 @@ mod completions;
 mod devices;
 mod diff;
 mod dump;
+mod eval;
 mod inspect;
 mod run;
+mod tflite;
 mod zoo;
 
 use std::ffi::OsString;
@@ -53,11 +55,13 @@ static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
     row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
+    row::<eval::Eval>("eval", "Say how right a model is on a data set"),
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
     row::<cache::Cache>("cache", "List, verify or clear stored plans and packed weights"),
+    row::<tflite::Tflite>("tflite", "Run a tool of TensorFlow Lite's, with its own flags and output"),
     row::<dump::Dump>("dump", "Print a stage of a model's way to the device"),
     row::<completions::Completions>("completions", "Print a script with which a shell completes this command"),
 ];
@@ -101,6 +105,11 @@ fn command_line() -> clap::Command {
 /// Runs the command that the arguments name (the first is the program's own name), prints its result, and
 /// returns the exit status.
 pub(crate) fn run(arguments: Vec<OsString>) -> Status {
+    if tflite::is_tool(&arguments) {
+        logging::start(LevelFilter::WARN);
+        let console = Console::new(false);
+        return answer(tflite::run_as_tool(&arguments, &console), &console);
+    }
     // Errors are printed as JSON on request even if the command line cannot be parsed.
     let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
     let result = match command_line().try_get_matches_from(arguments) {
