@@ -5,7 +5,7 @@
 //! worker that has not joined the job. A worker joins while the job is open, by incrementing the number of
 //! joined workers in the state word. The caller closes the job when no task is left to take, and then waits
 //! only for the workers that joined. A call from inside a task, or while another caller uses the pool, runs
-//! all of its tasks on the calling thread.
+//! all of its tasks on the calling thread. So does a call in a process that was forked, where the workers are missing.
 #![allow(unsafe_code)] // The workers run a task that is borrowed from the caller's stack.
 
 use std::any::Any;
@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::Parallel;
+use crate::process_id;
 
 /// Iterations of a worker's spin loop before it sleeps, some tens of microseconds, and of the caller's spin
 /// loop before it yields its time slice.
@@ -61,6 +62,8 @@ pub struct Pool {
     board: Arc<Board>,
     caller: Mutex<()>,
     workers: Vec<JoinHandle<()>>,
+    /// The process that has the workers.
+    process: u32,
 }
 
 impl Pool {
@@ -83,7 +86,12 @@ impl Pool {
             std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work()).ok()
         };
         let workers = (1..threads).map_while(start).collect();
-        Self { board, caller: Mutex::new(()), workers }
+        Self { board, caller: Mutex::new(()), workers, process: process_id() }
+    }
+
+    /// Whether there are workers in this process. A fork copies the pool, but only the thread that forks.
+    fn has_workers(&self) -> bool {
+        !self.workers.is_empty() && self.process == process_id()
     }
 }
 
@@ -93,7 +101,7 @@ impl Parallel for Pool {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let caller = if tasks > 1 && !self.workers.is_empty() { self.caller.try_lock().ok() } else { None };
+        let caller = if tasks > 1 && self.has_workers() { self.caller.try_lock().ok() } else { None };
         if caller.is_none() {
             return (0..tasks).for_each(task);
         }
@@ -114,6 +122,10 @@ impl fmt::Debug for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        if !self.has_workers() {
+            // To join or to detach threads of another process is undefined.
+            return self.workers.drain(..).for_each(std::mem::forget);
+        }
         self.board.ended.store(true, Ordering::SeqCst);
         self.board.wake_all();
         for worker in self.workers.drain(..) {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use attache_base::copy;
+use attache_base::{copy, process_id};
 use attache_gpu_ir::Program;
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
-use crate::bind::{BoundTensor, InputBinding, OutputBinding};
+use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
 use crate::device::{Device, ShaderCode, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{Plan, PlanReport, PlanSummary};
@@ -38,6 +38,8 @@ pub struct Session {
     slots: usize,
     recording: Box<dyn Recording>,
     ran: bool,
+    /// The process that made the session. Drivers do not work in a fork of it: runs would never end.
+    process: u32,
 }
 
 impl fmt::Debug for Session {
@@ -125,7 +127,8 @@ impl Executable {
     pub fn session(self: &Arc<Self>, runs: Runs) -> Result<Session, GpuError> {
         check(runs)?;
         let recording = self.loaded.record(runs)?;
-        Ok(Session { executable: self.clone(), slots: runs.slots, recording, ran: false })
+        let process = process_id();
+        Ok(Session { executable: self.clone(), slots: runs.slots, recording, ran: false, process })
     }
 
     /// Returns the plan.
@@ -312,9 +315,16 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such slot, or if the device fails or is lost.
+    /// Fails if there is no such slot, if the process is a fork of the one that made the session, or if the device fails or is
+    /// lost.
     pub fn submit_in(&mut self, slot: usize, times: usize) -> Result<(), GpuError> {
         self.check_slot(slot)?;
+        if self.process != process_id() {
+            return Err(usage(
+                "the device was opened before this process was forked; open it, and make interpreters, in the process that \
+                 uses them",
+            ));
+        }
         self.ran |= times > 0;
         (1..=times).try_for_each(|time| self.recording.submit(slot, time == times))
     }
