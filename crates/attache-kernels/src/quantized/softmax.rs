@@ -42,14 +42,15 @@ pub fn exponentials(scale: f64) -> Vec<i32> {
 }
 
 /// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements. `scale` is the real value per
-/// quantization step, times beta. The output has scale 1/256 and the smallest value of the type as zero
-/// point.
+/// quantization step, times beta. The output, of 8 or 16 bits, has scale 1/256 or 1/65536 and the smallest value of the
+/// type as zero point.
 ///
 /// # Panics
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
-pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: usize, scale: f64) {
+pub fn softmax<T: Stored, O: Stored>(engine: Engine, input: &[T], output: &mut [O], depth: usize, scale: f64) {
     let exponentials = exponentials(scale);
+    let bits = 8 * size_of::<O>() as i32;
     for_each_row(engine, input, output, depth, |input, output| {
         let largest = maximum(input);
         let exponential = |x: &T| exponentials.get((largest - (*x).into()) as usize).copied();
@@ -59,12 +60,12 @@ pub fn softmax<T: Stored>(engine: Engine, input: &[T], output: &mut [T], depth: 
         for (value, x) in output.iter_mut().zip(input) {
             let stored = known[(largest - (*x).into()) as usize & 255].get_or_insert_with(|| match exponential(x) {
                 Some(exponential) => {
-                    let digits = (shift + 31 - 8).clamp(0, 31).unsigned_abs();
-                    divide_by_power(product(inverse, exponential), digits) + T::LEAST
+                    let digits = (shift + 31 - bits).clamp(0, 31).unsigned_abs();
+                    divide_by_power(product(inverse, exponential), digits) + O::LEAST
                 }
-                None => T::LEAST,
+                None => O::LEAST,
             });
-            *value = T::saturate(*stored);
+            *value = O::saturate(*stored);
         }
     });
 }
@@ -204,12 +205,12 @@ fn sum(exponentials: impl Iterator<Item = i32>) -> i32 {
     sum.max(1)
 }
 
-fn for_each_row<T: Stored>(
+fn for_each_row<T: Stored, O: Stored>(
     engine: Engine,
     input: &[T],
-    output: &mut [T],
+    output: &mut [O],
     depth: usize,
-    row: impl Fn(&[T], &mut [T]) + Sync,
+    row: impl Fn(&[T], &mut [O]) + Sync,
 ) {
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     if input.is_empty() {

@@ -1,7 +1,7 @@
 //! RESHAPE: the same elements in another shape.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::countable;
@@ -26,26 +26,36 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Reshape { new_shape: new_shape.map(|shape| shape.iter().map(i64::from).collect()) }))
 }
 
-/// Resolves the requested shape for this number of elements, from which one extent of -1 is inferred.
-fn resolve(wanted: &[i64], elements: usize) -> Result<Shape, OpError> {
+/// Resolves the requested shape for an input of this shape, from which one extent of -1 is inferred. Without elements, it is
+/// inferred from the extents that are not zero, as in TensorFlow Lite.
+fn resolve(wanted: &[i64], input: &Shape) -> Result<Shape, OpError> {
+    let elements = input.elements();
     let wrong = || OpError::invalid(format!("{elements} elements cannot take the shape {wanted:?}"));
     if wanted.iter().any(|extent| *extent < -1) || wanted.iter().filter(|extent| **extent == -1).count() > 1 {
         return Err(wrong());
     }
     let known: Shape = wanted.iter().filter(|extent| **extent >= 0).map(|extent| *extent as usize).collect();
-    let known = known.checked_elements().ok_or_else(wrong)?;
-    let rest = elements.checked_div(known).unwrap_or(0);
+    let rest = match known.checked_elements().ok_or_else(wrong)? {
+        0 => above_zero(input)?.checked_div(above_zero(&known)?).unwrap_or(0),
+        known => elements / known,
+    };
     let shape: Shape = wanted.iter().map(|extent| if *extent == -1 { rest } else { *extent as usize }).collect();
     if shape.checked_elements() == Some(elements) { countable(shape) } else { Err(wrong()) }
 }
 
+/// Returns the product of the extents that are not zero.
+fn above_zero(shape: &Shape) -> Result<usize, OpError> {
+    let extents: Shape = shape.iter().copied().filter(|extent| *extent > 0).collect();
+    Ok(countable(extents)?.elements())
+}
+
 impl Reshape {
-    /// Resolves the shape in the options for this number of elements. Old files encode a scalar's shape as
-    /// `[0]`.
-    fn of_options(&self, elements: usize) -> Result<Shape, OpError> {
-        let wanted = self.new_shape.as_ref().ok_or_else(|| OpError::invalid("the file gives no new shape"))?;
-        let is_scalar = elements == 1 && wanted[..] == [0];
-        if is_scalar { Ok(Shape::default()) } else { resolve(wanted, elements) }
+    /// Resolves the shape in the options for an input of this shape; none are those of a scalar. Old files encode a scalar's
+    /// shape as `[0]`.
+    fn of_options(&self, input: &Shape) -> Result<Shape, OpError> {
+        let wanted = self.new_shape.as_deref().unwrap_or_default();
+        let is_scalar = input.elements() == 1 && *wanted == [0];
+        if is_scalar { Ok(Shape::default()) } else { resolve(wanted, input) }
     }
 }
 
@@ -53,17 +63,17 @@ impl Operator for Reshape {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
         let unknown = Ok(vec![Inferred::unknown(input.data_type)]);
-        let Some(elements) = input.shape.as_ref().map(|shape| shape.elements()) else { return unknown };
-        // As in TensorFlow Lite, a shape input of a type other than int32 is ignored.
-        let shape = match inputs.optional(1).filter(|shape| shape.data_type == DataType::Int32) {
-            Some(fact) if fact.shape.as_ref().is_some_and(|shape| shape.rank() != 1) => {
-                return Err(OpError::invalid("input 1 is not a list"));
-            }
+        let Some(extents) = &input.shape else { return unknown };
+        // As in TensorFlow Lite, a shape input that is no list of int32 is ignored.
+        let is_list = |fact: &&Fact| {
+            fact.data_type == DataType::Int32 && fact.shape.as_ref().is_none_or(|shape| shape.rank() == 1)
+        };
+        let shape = match inputs.optional(1).filter(is_list) {
             Some(_) => match inputs.integers(1)? {
-                Some(wanted) => resolve(&wanted, elements)?,
+                Some(wanted) => resolve(&wanted, extents)?,
                 None => return unknown,
             },
-            None => self.of_options(elements)?,
+            None => self.of_options(extents)?,
         };
         Ok(vec![Inferred::new(input.data_type, shape)])
     }
@@ -89,17 +99,20 @@ impl Operator for Reshape {
 #[cfg(test)]
 mod tests {
     use attache_base::Constant;
-    use attache_graph::Fact;
 
     use super::*;
 
     #[test]
     fn one_extent_takes_what_is_left() {
-        assert_eq!(resolve(&[2, -1, 3], 24).unwrap(), Shape::from([2, 4, 3]));
-        assert_eq!(resolve(&[], 1).unwrap(), Shape::from([]));
-        assert!(resolve(&[-1, 5], 24).is_err());
-        assert!(resolve(&[-1, -1], 24).is_err());
-        assert!(resolve(&[i64::MAX, 4], 24).is_err());
+        let resolve = |wanted: &[i64], input: &[usize]| resolve(wanted, &Shape::from(input));
+        assert_eq!(resolve(&[2, -1, 3], &[24]).unwrap(), Shape::from([2, 4, 3]));
+        assert_eq!(resolve(&[], &[1]).unwrap(), Shape::from([]));
+        assert_eq!(resolve(&[5, -1], &[0, 3]).unwrap(), Shape::from([5, 0]));
+        assert_eq!(resolve(&[-1, 0], &[0, 4]).unwrap(), Shape::from([4, 0]));
+        assert!(resolve(&[0, -1], &[6]).is_err());
+        assert!(resolve(&[-1, 5], &[24]).is_err());
+        assert!(resolve(&[-1, -1], &[24]).is_err());
+        assert!(resolve(&[i64::MAX, 4], &[24]).is_err());
     }
 
     #[test]
@@ -113,14 +126,18 @@ mod tests {
         assert_eq!(shape(constant(Constant::from_values([2], &[2i32, 3]))).unwrap(), Some([2, 3].into()));
         assert_eq!(shape(constant(Constant::from_values([2], &[2i64, 3]))).unwrap(), Some([3, 2].into()));
         assert_eq!(shape(Fact::new(DataType::Int32, [2])).unwrap(), None);
-        assert!(shape(constant(Constant::from_values([], &[6i32]))).is_err(), "a scalar is not a list");
+        assert_eq!(shape(constant(Constant::from_values([], &[6i32]))).unwrap(), Some([3, 2].into()));
+        assert_eq!(shape(constant(Constant::from_values([1, 2], &[2i32, 3]))).unwrap(), Some([3, 2].into()));
     }
 
     #[test]
     fn old_files_write_a_scalar_as_0() {
         let reshape = Reshape { new_shape: Some(vec![0]) };
-        assert_eq!(reshape.of_options(1).unwrap(), Shape::default());
-        assert_eq!(reshape.of_options(0).unwrap(), Shape::from([0]));
-        assert!(reshape.of_options(2).is_err());
+        assert_eq!(reshape.of_options(&[].into()).unwrap(), Shape::default());
+        assert_eq!(reshape.of_options(&[0].into()).unwrap(), Shape::from([0]));
+        assert!(reshape.of_options(&[2].into()).is_err());
+        let none = Reshape { new_shape: None };
+        assert_eq!(none.of_options(&[1, 1].into()).unwrap(), Shape::default());
+        assert!(none.of_options(&[2].into()).is_err());
     }
 }

@@ -3,8 +3,8 @@
 use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding, Primitive, ReduceOp, UnaryOp};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::quantized::Rounding;
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, TensorRef, Unsupported};
+use attache_kernels::quantized::{Rounding, Stored};
 use attache_kernels::quantized::softmax as stored;
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
@@ -26,12 +26,15 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 #[derive(Debug)]
 struct Softmax {
     beta: f32,
+    /// The type of the output: that of the input, or int16 for an input of 8 bits.
+    to: DataType,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_softmax_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Box::new(Softmax { beta: options.beta() }))
+    let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
+    Ok(Box::new(Softmax { beta: options.beta(), to: output.data_type }))
 }
 
 /// Returns the last axis and its extent; fails for a scalar.
@@ -44,11 +47,13 @@ impl Softmax {
     fn eval_stored(&self, eval: &mut Eval<'_>, depth: usize) -> Result<(), OpError> {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
         let from = QuantizationParameters::new(input.data_type, input.quantization)?;
-        check_scale(output.data_type, output.quantization)?;
+        check_scale([input.data_type, output.data_type], output.quantization)?;
         let scale = f64::from(from.scale) * f64::from(self.beta);
-        match input.data_type {
-            DataType::Int8 => stored::softmax::<i8>(engine, input.values()?, output.values()?, depth, scale),
-            DataType::UInt8 => stored::softmax::<u8>(engine, input.values()?, output.values()?, depth, scale),
+        match (input.data_type, output.data_type) {
+            (DataType::Int8, DataType::Int8) => softmax_of::<i8, i8>(engine, &input, output, depth, scale)?,
+            (DataType::UInt8, DataType::UInt8) => softmax_of::<u8, u8>(engine, &input, output, depth, scale)?,
+            (DataType::Int8, _) => softmax_of::<i8, i16>(engine, &input, output, depth, scale)?,
+            (DataType::UInt8, _) => softmax_of::<u8, i16>(engine, &input, output, depth, scale)?,
             _ => {
                 // This product is computed in float32, like in TensorFlow Lite.
                 let scale = f64::from(from.scale * self.beta);
@@ -60,12 +65,25 @@ impl Softmax {
     }
 }
 
-/// Checks that a quantized output has TensorFlow Lite's fixed scale and zero point for probabilities.
-fn check_scale(data_type: DataType, quantization: Option<&Quantization>) -> Result<(), OpError> {
-    let QuantizationParameters { scale, zero_point } = QuantizationParameters::new(data_type, quantization)?;
-    let (expected, zero) = match data_type {
-        DataType::Int16 => (1.0 / 32768.0, 0),
-        other => (1.0 / 256.0, range(other)?.0),
+fn softmax_of<T: Stored, O: Stored>(
+    engine: Engine,
+    input: &TensorRef<'_>,
+    output: &mut TensorMut<'_>,
+    depth: usize,
+    scale: f64,
+) -> Result<(), OpError> {
+    stored::softmax::<T, O>(engine, input.values()?, output.values()?, depth, scale);
+    Ok(())
+}
+
+/// Checks that a quantized output has TensorFlow Lite's fixed scale and zero point for probabilities. `types` are those of
+/// the input and of the output.
+fn check_scale(types: [DataType; 2], quantization: Option<&Quantization>) -> Result<(), OpError> {
+    let QuantizationParameters { scale, zero_point } = QuantizationParameters::new(types[1], quantization)?;
+    let (expected, zero) = match types {
+        [DataType::Int16, _] => (1.0 / 32768.0, 0),
+        [_, DataType::Int16] => (1.0 / 65536.0, i16::MIN.into()),
+        [_, other] => (1.0 / 256.0, range(other)?.0),
     };
     if (scale - expected).abs() <= expected * 1e-3 && zero_point == zero {
         return Ok(());
@@ -79,11 +97,12 @@ impl Softmax {
     fn lower_stored(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (from, to, shape) = (lowering.input_fact(0)?, lowering.output_fact(0)?, lowering.input_shape(0)?.clone());
         let axis = last(&shape).map_err(refuse)?.0;
-        check_scale(to.data_type, to.quantization.as_ref()).map_err(refuse)?;
+        check_scale([from.data_type, to.data_type], to.quantization.as_ref()).map_err(refuse)?;
         if from.data_type == DataType::Int16 {
             return self.lower_int16(lowering, affine(from)?, axis);
         }
         let bounds = range(to.data_type).map_err(refuse)?;
+        let bits = 8 * to.data_type.byte_size(1).unwrap_or(1) as i32;
         let mut exponentials = stored::exponentials(f64::from(affine(from)?.scale) * f64::from(self.beta));
         let input = lowering.input(0)?;
         let [below, sums] = sum_of_exponentials(lowering, input, axis, &exponentials)?;
@@ -93,7 +112,7 @@ impl Softmax {
         let reciprocal = functions::reciprocal().emit(lowering, sums)?;
         let (inverse, zeros) = (reciprocal[0], reciprocal[1]);
         let digits =
-            IntExpression::Constant(stored::SUM_BITS + 31 - 8).subtract(IntExpression::Input(0)).clamp((0, 31));
+            IntExpression::Constant(stored::SUM_BITS + 31 - bits).subtract(IntExpression::Input(0)).clamp((0, 31));
         let digits = lowering.int_map(digits, &sum_shape, &[zeros])?;
         let digits_to_the_left = IntExpression::Constant(0).subtract(IntExpression::Input(2));
         let share = IntExpression::Input(1).rescale(IntRounding::Twice, IntExpression::Input(0), digits_to_the_left);
@@ -153,7 +172,9 @@ impl Operator for Softmax {
         if let Some(shape) = &input.shape {
             last(shape)?;
         }
-        Ok(vec![Inferred { data_type: input.data_type, shape: input.shape.clone() }])
+        let is_wider = self.to == DataType::Int16 && matches!(input.data_type, DataType::Int8 | DataType::UInt8);
+        let data_type = if is_wider { self.to } else { input.data_type };
+        Ok(vec![Inferred { data_type, shape: input.shape.clone() }])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -193,7 +214,7 @@ mod tests {
     #[test]
     fn a_scalar_has_no_axis() {
         let infer = |shape: &[usize]| {
-            DEFINITIONS[0].infer(&Softmax { beta: 1.0 }, &[Some(&Fact::new(DataType::Float32, shape))])
+            DEFINITIONS[0].infer(&Softmax { beta: 1.0, to: DataType::Float32 }, &[Some(&Fact::new(DataType::Float32, shape))])
         };
         assert!(matches!(infer(&[]), Err(OpError::Invalid(_))));
         assert_eq!(infer(&[2, 3]).unwrap()[0].shape, Some(Shape::from([2, 3])));
