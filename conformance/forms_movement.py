@@ -29,6 +29,8 @@ SLICES = {  # shape, begin, end, strides, masks
     "rank_5_mixed": ((3, 2, 3, 2, 4), [2, 0, 0, 0, 3], [0, 2, 3, 1, 0], [-1, 1, 2, 1, -2], {"shrinkAxisMask": 8}),
 }
 
+PLAIN = ("reference", "plain")  # without XNNPACK
+
 RESHAPES = {  # shape, new shape as a constant tensor
     "infer_one": ((2, 3, 4), [-1, 4]),
     "flatten": ((2, 3, 4), [-1]),
@@ -125,6 +127,15 @@ def reshape(suite):
     suite.single("RESHAPE", "tensor_beats_options", both, "ReshapeOptions", newShape=[4, 6])
     ignored = then_constants(image, np.array([24, 1], np.int64))
     suite.single("RESHAPE", "int64_tensor_ignored", ignored, "ReshapeOptions", newShape=[4, 6])
+    # XNNPACK takes such shapes; TensorFlow Lite's own kernels ignore them.
+    for form, ignored in (("scalar", np.array(24, np.int32)), ("matrix", np.array([[4, 6]], np.int32))):
+        suite.single("RESHAPE", f"{form}_tensor_ignored", then_constants(image, ignored), "ReshapeOptions", kernels=PLAIN,
+                     newShape=[3, 8])
+    suite.single("RESHAPE", "scalar_tensor_without_options", then_constants(fed((1, 1)), np.array(1, np.int32)),
+                 kernels=PLAIN)
+    suite.single("RESHAPE", "runtime_matrix_ignored", then_fed(image, np.array([[4, 6]], np.int32)), "ReshapeOptions",
+                 kernels=PLAIN, newShape=[3, 8])
+    suite.single("RESHAPE", "without_shape", fed((1, 1, 1)), kernels=PLAIN)
     suite.single("RESHAPE", "runtime_shape", then_fed(image, int32(6, -1)))
     suite.single("RESHAPE", "int32", then_constants(fed_integers((2, 3)), int32(6)), kind="i32")
 

@@ -132,6 +132,11 @@ def wide_functions(suite):
     stored(suite, "LEAKY_RELU", "to_coarser", one(0.0001), ("i16", 0.0003, 0), "LeakyReluOptions", version=2, alpha=0.3)
     stored(suite, "SOFTMAX", "table", [("i16", (5, 13), 0.0005, 0)], ("i16", 2.0**-15, 0), "SoftmaxOptions", version=3,
            beta=1.0)
+    for kind, zero_point in (("i8", 3), ("u8", 131)):
+        for form, shape, scale, beta in (("to_16_bits", (4, 11), 0.06, 1.0), ("to_16_bits_one_class", (3, 1), 0.5, 1.0),
+                                         ("to_16_bits_long_rows", (2, 3, 300), 0.02, 1.5)):
+            stored(suite, "SOFTMAX", form, [(kind, shape, scale, zero_point)], ("i16", 2.0**-16, -(2**15)),
+                   "SoftmaxOptions", version=2, beta=beta)
 
 
 def wide_windows(suite):
