@@ -263,6 +263,12 @@ fn a_detector_is_evaluated_on_pictures() {
     {
         assert!(problems.contains(part), "{part}: {problems}");
     }
+    let named = attache(&[&common[..], &["--outputs", "0,1,2,3"]].concat()).object();
+    assert_eq!(named["ap"], object["ap"]);
+    for (outputs, part) in [("0,1,2,4", "there is no output 4"), ("0,1,2", "four whole numbers")] {
+        let answer = attache(&[&common[..], &["--outputs", outputs]].concat());
+        assert!(answer.status == 2 && answer.stdout.contains(part), "{}", answer.stdout);
+    }
     let rows: Value = serde_json::from_str(&fs::read_to_string(&written).unwrap()).unwrap();
     assert_eq!((rows.as_array().unwrap().len(), &rows[1]["bbox"]), (2, &json!([50.0, 25.0, 50.0, 25.0])));
 }

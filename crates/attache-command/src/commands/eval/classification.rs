@@ -9,7 +9,7 @@ use super::classify::{self, Classes, Classified};
 use super::truth::{self, Selection};
 use super::{ImageArguments, latency, outcome};
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, ModelArgument, whole};
+use crate::arguments::{DeviceArguments, ModelArgument, finite, whole};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -42,10 +42,19 @@ pub(super) struct Classification {
     /// File with the numbers of pictures to leave out, from 1 in the order of names
     #[arg(long, value_name = "FILE")]
     deny: Option<PathBuf>,
+    /// Fraction of the shorter side that is cut out of the middle as a square [default: the whole picture]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = fraction)]
+    crop: Option<f64>,
     #[command(flatten)]
     pictures: ImageArguments,
     #[command(flatten)]
     device: DeviceArguments,
+}
+
+/// Parses a fraction above 0, up to 1.
+fn fraction(text: &str) -> Result<f64, String> {
+    let number = finite::<f64>(text).ok().filter(|number| *number > 0.0 && *number <= 1.0);
+    number.ok_or_else(|| "it must be a number above 0, up to 1".to_owned())
 }
 
 impl Classification {
@@ -65,7 +74,7 @@ impl Classification {
         let count = classify::classes(&compiled.interpreter()?, &source.name)?;
         let names = labels.of(count).unwrap_or(labels.all());
         let classes = Classes { count, names };
-        let preparation = self.pictures.preparation(console, &entry);
+        let preparation = self.pictures.preparation(console, &entry, self.crop);
         let most = usize::from(self.top);
         let mut all = classify::evaluate(console, (&compiled, threads), &classes, &preparation, (pairs, most))?;
         if !names.is_empty() && names.len() != count {

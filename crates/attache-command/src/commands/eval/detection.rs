@@ -10,8 +10,8 @@ use super::coco::{self, FoundBox, Metrics};
 use super::coco_files::{Annotations, Row, read_detections};
 use super::detect::{self, Detected, Seen};
 use super::{ImageArguments, latency, outcome};
+use crate::arguments::DeviceArguments;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, whole};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
@@ -40,9 +40,8 @@ pub(super) struct DetectionTask {
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, conflicts_with = "detections")]
     class_offset: i64,
     /// Places of boxes, classes, scores and count among the model's outputs [default: found by their shapes]
-    #[arg(long, value_name = "A,B,C,D", value_delimiter = ',', num_args = 4, conflicts_with = "detections")]
-    #[arg(value_parser = whole::<u16, 0>)]
-    outputs: Option<Vec<u16>>,
+    #[arg(long, value_name = "A,B,C,D", conflicts_with = "detections", value_parser = places)]
+    outputs: Option<[usize; 4]>,
     /// File for what the model finds, in COCO's form
     #[arg(long, value_name = "FILE", conflicts_with = "detections")]
     write_detections: Option<PathBuf>,
@@ -50,6 +49,13 @@ pub(super) struct DetectionTask {
     pictures: ImageArguments,
     #[command(flatten)]
     device: DeviceArguments,
+}
+
+/// Parses the places of four outputs.
+fn places(text: &str) -> Result<[usize; 4], String> {
+    let places = text.split(',').map(|place| place.trim().parse::<usize>().ok()).collect::<Option<Vec<_>>>();
+    let places = places.and_then(|places| places.try_into().ok());
+    places.ok_or_else(|| "it must be four whole numbers with commas between them, such as 1,3,0,2".to_owned())
 }
 
 /// What was found, where, and what is wrong with what was left out.
@@ -97,14 +103,12 @@ impl DetectionTask {
         let entry = Entry::first(&model, &source.name, Vec::new());
         let compiled = device.compiled(&entry)?;
         console.log(&compiled.placement().log);
-        let asked = self.outputs.as_ref().and_then(|places| <[u16; 4]>::try_from(places.as_slice()).ok());
-        let asked = asked.map(|places| places.map(usize::from));
-        let outputs = detect::outputs(&compiled.interpreter()?, entry.subgraph(), asked, &source.name)?;
+        let outputs = detect::outputs(&compiled.interpreter()?, entry.subgraph(), self.outputs, &source.name)?;
         let mut images: Vec<_> = truth.images.iter().collect();
         images.sort_by(|one, other| one.file_name.cmp(&other.file_name));
         images.truncate(self.pictures.most().unwrap_or(usize::MAX));
         let paths: Vec<PathBuf> = images.iter().map(|image| folder.join(&image.file_name)).collect();
-        let preparation = self.pictures.preparation(console, &entry);
+        let preparation = self.pictures.preparation(console, &entry, None);
         let mut all = detect::evaluate(console, (&compiled, threads), outputs, &preparation, &paths)?;
         let category = |class: usize| self.category(class, &labels, truth);
         let mut unknown: BTreeMap<usize, usize> = BTreeMap::new();

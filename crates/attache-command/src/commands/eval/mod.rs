@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::Command;
 use crate::arguments::entry::Entry;
-use crate::arguments::{DeviceArguments, finite, whole};
+use crate::arguments::{DeviceArguments, whole};
 use crate::console::{Console, Report, counted};
 use crate::failure::{Failure, Status};
 use crate::inputs::ScalingArguments;
@@ -59,9 +59,6 @@ impl Command for Eval {
 // A doc comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Debug)]
 struct ImageArguments {
-    /// Fraction of the shorter side that is cut out of the middle as a square [default: the whole picture]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = fraction)]
-    crop: Option<f64>,
     #[command(flatten)]
     scaling: ScalingArguments,
     /// Most pictures to evaluate, the first ones by name [default: all]
@@ -73,12 +70,6 @@ struct ImageArguments {
     /// Pictures that are evaluated at the same time [default: as many as the machine has threads]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u16, 1>)]
     workers: Option<u16>,
-}
-
-/// Parses a fraction above 0, up to 1.
-fn fraction(text: &str) -> Result<f64, String> {
-    let number = finite::<f64>(text).ok().filter(|number| *number > 0.0 && *number <= 1.0);
-    number.ok_or_else(|| "it must be a number above 0, up to 1".to_owned())
 }
 
 impl ImageArguments {
@@ -101,14 +92,14 @@ impl ImageArguments {
     }
 
     /// Returns how the pictures of a data set become the input of a model, which takes pictures.
-    fn preparation(&self, console: &Console, entry: &Entry<'_>) -> Preparation {
+    fn preparation(&self, console: &Console, entry: &Entry<'_>, crop: Option<f64>) -> Preparation {
         let subgraph = entry.subgraph();
         let input = subgraph.inputs.first().map(|index| &subgraph.tensors[*index]);
         let scaling = input.and_then(|input| {
             let channels = input.shape.extents().last().copied().unwrap_or(1);
             self.scaling.scaling(console, entry, 0, input.data_type, channels)
         });
-        Preparation { crop: self.crop, scaling }
+        Preparation { crop, scaling }
     }
 }
 
