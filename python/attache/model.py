@@ -256,7 +256,7 @@ class CompiledModel:
     def _values(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Returns a value for each input, in their order."""
         if len(inputs) == 1 and isinstance(inputs[0], dict) and not named:
-            inputs, named = (), inputs[0]
+            named, inputs = inputs[0], ()
         names = [info.name for info in self.inputs]
         if len(inputs) > len(names):
             raise TypeError(f"{len(inputs)} inputs for a model that has {len(names)}")

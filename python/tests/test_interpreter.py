@@ -10,6 +10,7 @@ import pytest
 
 import attache
 import samples
+import writer
 from conftest import CASES
 
 
@@ -268,10 +269,17 @@ def test_views_of_preserved_tensors():
 
 
 def test_variables_are_reset_while_arrays_refer_to_tensors():
-    interpreter = ready(samples.relu())
-    view = interpreter.tensor(0)()
+    tensors = [writer.Tensor("x", [2]), writer.Tensor("state", [2], variable=True), writer.Tensor("y", [2])]
+    content = writer.model([writer.Subgraph(tensors, [writer.Operator(writer.ADD, [0, 1], [2])], [0], [2])])
+    interpreter = ready(content)
+    view = interpreter.tensor(1)()
+    view[:] = 3
+    assert interpreter.get_tensor(1).tolist() == [3, 3]
     interpreter.reset_all_variables()
-    assert view.shape == (2, 3)
+    assert view.tolist() == [0, 0]
+    view[:] = 4
+    del view
+    assert run(interpreter, np.ones(2, np.float32))[0].tolist() == [5, 5]
 
 
 def test_large_values_are_set_and_read():
