@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
 import os
 import platform
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -319,16 +320,16 @@ class Interpreter:
 
         Tensors of types that NumPy does not have are left out. Raises `ValueError` if there is no such subgraph.
         """
-        count = self.num_subgraphs()
-        if subgraph_index < 0 or subgraph_index >= count:
+        native, count = self._interpreter, self.num_subgraphs()
+        if not 0 <= subgraph_index < count:
             raise ValueError(f"there is no subgraph {subgraph_index}: the model has {count}, counted from 0")
-        details = []
-        for tensor in range(self._interpreter.tensor_count(subgraph_index)):
-            try:
-                details.append(self._interpreter.details(tensor, subgraph_index))
-            except ValueError:
-                pass
-        return details
+
+        def described() -> Iterator[Details]:
+            for tensor in range(native.tensor_count(subgraph_index)):
+                with contextlib.suppress(ValueError):
+                    yield native.details(tensor, subgraph_index)
+
+        return list(described())
 
     def num_subgraphs(self) -> int:
         """Returns the number of subgraphs of the model."""
@@ -384,14 +385,12 @@ class Interpreter:
 
     def _get_op_details(self, op_index: int) -> Details:
         """Returns the dictionary of an operator: its name, and the indices and types of its inputs and outputs."""
-        name, inputs, outputs = self._interpreter.node(op_index)
-
-        def types(tensors: NDArray[np.int32]) -> list[Any]:
-            return [self._interpreter.details(int(tensor), 0)["dtype"] for tensor in tensors if tensor != -1]
-
+        name, *ends = self._interpreter.node(op_index)
+        # Optional inputs that are not given are -1, and have no type.
+        kinds = [[self._get_tensor_details(tensor, 0)["dtype"] for tensor in end if tensor >= 0] for end in ends]
         return {
-            "index": int(op_index), "op_name": name, "inputs": inputs, "outputs": outputs,
-            "operand_types": types(inputs), "result_types": types(outputs),
+            "index": int(op_index), "op_name": name, "inputs": ends[0], "outputs": ends[1], "operand_types": kinds[0],
+            "result_types": kinds[1],
         }
 
 
