@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
 import os
 import platform
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,36 +47,54 @@ class Delegate:
         Raises `OSError` if the library cannot be loaded, `AttributeError` if it is no delegate, and `ValueError` with the
         reason of the library if that makes none.
         """
-        self._library: Any = None
         if platform.python_implementation() != "CPython":
-            raise RuntimeError("delegates of others need CPython, which destroys them in time")
-        _export_functions()
-        loaded = ctypes.PyDLL(library)
-        report_type = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-        texts = ctypes.POINTER(ctypes.c_char_p)
-        loaded.tflite_plugin_create_delegate.argtypes = [texts, texts, ctypes.c_size_t, report_type]
-        loaded.tflite_plugin_create_delegate.restype = ctypes.c_void_p
-        loaded.tflite_plugin_destroy_delegate.argtypes = [ctypes.c_void_p]
-        loaded.tflite_plugin_destroy_delegate.restype = None
-        given = options or {}
-        keys = (ctypes.c_char_p * len(given))(*(str(key).encode() for key in given))
-        values = (ctypes.c_char_p * len(given))(*(str(value).encode() for value in given.values()))
-        reasons: list[str] = []
-        report = report_type(lambda text: reasons.append(text.decode(errors="replace")))
-        self._delegate_ptr = loaded.tflite_plugin_create_delegate(keys, values, len(given), report)
-        if self._delegate_ptr is None:
-            raise ValueError("".join(reasons))
-        self._library = loaded
+            raise RuntimeError("delegates of others need CPython, where objects end as soon as nothing refers to them")
+        self._plugin = _Plugin(library)
+        self._address: Optional[int] = self._plugin.create(options or {})
 
     def __del__(self) -> None:
-        library, self._library = getattr(self, "_library", None), None
-        if library is not None:
-            library.tflite_plugin_destroy_delegate(self._delegate_ptr)
+        # There is no address where the constructor failed.
+        address, self._address = getattr(self, "_address", None), None
+        if address is not None:
+            self._plugin.destroy(address)
 
-    def _get_native_delegate_pointer(self) -> int:
+    def _get_native_delegate_pointer(self) -> Optional[int]:
         """Returns the address of the `TfLiteDelegate`, which this object destroys at its end."""
-        pointer: int = self._delegate_ptr
-        return pointer
+        return self._address
+
+
+# What a delegate's library calls to say why it makes none, and its two functions. Python's lock is kept while they run.
+_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+_TEXTS = ctypes.POINTER(ctypes.c_char_p)
+_CREATE = ctypes.PYFUNCTYPE(ctypes.c_void_p, _TEXTS, _TEXTS, ctypes.c_size_t, _REPORT)
+_DESTROY = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Plugin:
+    """The library of a delegate."""
+
+    def __init__(self, library: str) -> None:
+        _export_functions()
+        loaded = ctypes.CDLL(library)
+        self._create = _CREATE(("tflite_plugin_create_delegate", loaded))
+        self._destroy = _DESTROY(("tflite_plugin_destroy_delegate", loaded))
+        self._name = library
+
+    def create(self, options: dict[Any, Any]) -> int:
+        """Makes a delegate and returns its address."""
+        reasons: list[Optional[bytes]] = []
+        texts = [str(text).encode() for text in [*options, *options.values()]]
+        array_of_texts = ctypes.c_char_p * len(options)
+        keys, values = array_of_texts(*texts[:len(options)]), array_of_texts(*texts[len(options):])
+        address: Optional[int] = self._create(keys, values, len(options), _REPORT(reasons.append))
+        if address is None:
+            reason = b" ".join(filter(None, reasons)).decode(errors="replace").strip() or "the library gives no reason"
+            raise ValueError(f"{self._name} made no delegate of the options {options}: {reason}")
+        return address
+
+    def destroy(self, address: int) -> None:
+        """Ends a delegate that `create` made."""
+        self._destroy(address)
 
 
 def _export_functions() -> None:
@@ -86,14 +105,8 @@ def _export_functions() -> None:
 
 
 def load_delegate(library: str, options: Optional[dict[Any, Any]] = None) -> Delegate:
-    """Loads a delegate that others built, as `Delegate` does.
-
-    Raises `ValueError`, with the name of the library and its reason, if the library makes no delegate.
-    """
-    try:
-        return Delegate(library, options)
-    except ValueError as error:
-        raise ValueError(f"Failed to load delegate from {library}\n{error}") from error
+    """Loads a delegate that others built: another way to write `Delegate(library, options)`."""
+    return Delegate(library, options)
 
 
 class GpuDelegate:
@@ -132,21 +145,14 @@ class SignatureRunner:
     """Runs a signature of a model, by the names of its inputs and outputs. `Interpreter.get_signature_runner` makes it."""
 
     def __init__(self, interpreter: Optional[Interpreter] = None, signature_key: Optional[str] = None) -> None:
-        if not interpreter:
-            raise ValueError("None interpreter provided.")
-        if not signature_key:
-            raise ValueError("None signature_key provided.")
-        signatures = interpreter._get_full_signature_list()
+        if not (interpreter and signature_key):
+            raise ValueError("a SignatureRunner needs an interpreter and the key of a signature")
+        self._native = interpreter._interpreter
+        signatures = self._native.signatures()
         if signature_key not in signatures:
-            known = ", ".join(f'"{key}"' for key in signatures) or "none"
-            raise ValueError(f'Invalid signature_key provided: "{signature_key}". The model has {known}.')
-        self._interpreter = interpreter
-        self._interpreter_wrapper = interpreter._interpreter
-        self._signature_key = signature_key
-        self._signature_def = signatures[signature_key]
-        self._inputs = self._signature_def["inputs"]
-        self._outputs = self._signature_def["outputs"].items()
-        self._subgraph_index = self._interpreter_wrapper.signature_subgraph(signature_key)
+            raise ValueError(f"there is no signature {signature_key!r}; the model has {_listed(signatures)}")
+        self._takes, self._gives = signatures[signature_key]["inputs"], signatures[signature_key]["outputs"]
+        self._subgraph = self._native.signature_subgraph(signature_key)
 
     def __call__(self, **kwargs: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Runs the signature on arrays by the names of the inputs, and returns arrays by the names of the outputs.
@@ -154,31 +160,39 @@ class SignatureRunner:
         Inputs take the shapes of the arrays. Raises `ValueError` for wrong names or types, and `RuntimeError` if the model
         cannot run with these shapes.
         """
-        if len(kwargs) != len(self._inputs):
-            raise ValueError(
-                f"Invalid number of inputs provided for running a SignatureDef, expected {len(self._inputs)} vs provided "
-                f"{len(kwargs)}"
-            )
-        native, subgraph = self._interpreter_wrapper, self._subgraph_index
+        if kwargs.keys() != self._takes.keys():
+            raise ValueError(f"the inputs of this signature are {_listed(self._takes)}; given are {_listed(kwargs)}")
         for name, value in kwargs.items():
-            if name not in self._inputs:
-                raise ValueError(f"Invalid Input name ({name}) for SignatureDef; it has {', '.join(self._inputs)}")
-            native.resize(self._inputs[name], value.shape, False, subgraph)
-        native.allocate(subgraph)
-        for name, value in kwargs.items():
-            native.set(self._inputs[name], value, subgraph)
-        native.invoke(subgraph)
-        return {name: native.get(tensor, subgraph) for name, tensor in self._outputs}
+            if not hasattr(value, "shape"):
+                raise AttributeError(f"input {name!r} is a {type(value).__name__}; it has to be an array of NumPy")
+        prepare(self._native, self._subgraph, {self._takes[name]: value.shape for name, value in kwargs.items()})
+        for name, tensor in self._takes.items():
+            self._native.set(tensor, kwargs[name], self._subgraph)
+        self._native.invoke(self._subgraph)
+        return {name: self._native.get(tensor, self._subgraph) for name, tensor in self._gives.items()}
 
     def get_input_details(self) -> dict[str, Details]:
         """Returns the details of the inputs' tensors by the inputs' names, as `Interpreter.get_input_details`."""
-        native, subgraph = self._interpreter_wrapper, self._subgraph_index
-        return {name: native.details(tensor, subgraph) for name, tensor in self._inputs.items()}
+        return self._details(self._takes)
 
     def get_output_details(self) -> dict[str, Details]:
         """Returns the details of the outputs' tensors by the outputs' names."""
-        native, subgraph = self._interpreter_wrapper, self._subgraph_index
-        return {name: native.details(tensor, subgraph) for name, tensor in self._outputs}
+        return self._details(self._gives)
+
+    def _details(self, tensors: dict[str, int]) -> dict[str, Details]:
+        return {name: self._native.details(tensor, self._subgraph) for name, tensor in tensors.items()}
+
+
+def prepare(native: _attache.NativeInterpreter, subgraph: int, shapes: Mapping[int, Sequence[int]]) -> None:
+    """Prepares a subgraph for shapes of its inputs, given by the indices of their tensors."""
+    for tensor, shape in shapes.items():
+        native.resize(tensor, shape, False, subgraph)
+    native.allocate(subgraph)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Returns names as a text for messages."""
+    return ", ".join(map(repr, names)) or "none"
 
 
 class Interpreter:
@@ -191,9 +205,9 @@ class Interpreter:
 
     def __init__(
         self,
-        model_path: Optional[Union[str, os.PathLike[str]]] = None,
+        model_path: Optional[Union[str, bytes, os.PathLike[str]]] = None,
         model_content: Optional[bytes] = None,
-        experimental_delegates: Optional[list[Any]] = None,
+        experimental_delegates: Optional[Sequence[Any]] = None,
         num_threads: Optional[int] = None,
         experimental_op_resolver_type: OpResolverType = OpResolverType.AUTO,
         experimental_preserve_all_tensors: bool = False,
@@ -211,37 +225,23 @@ class Interpreter:
 
         Raises `ValueError` if an argument or the model is wrong, and `RuntimeError` if a delegate fails.
         """
-        kinds = [kind for kind in OpResolverType if experimental_op_resolver_type == kind]
-        if not kinds and getattr(type(experimental_op_resolver_type), "__name__", "") != "OpResolverType":
-            raise ValueError(f"Unrecognized passed in op resolver type: {experimental_op_resolver_type}")
-        if num_threads is not None:
-            if not isinstance(num_threads, int):
-                raise ValueError("type of num_threads should be int")
-            if num_threads < 1:
-                raise ValueError("num_threads should >= 1")
-        if not hasattr(self, "_custom_op_registerers"):
-            self._custom_op_registerers: list[Any] = []
+        resolver = experimental_op_resolver_type
+        # That of another package means the same.
+        if type(resolver).__name__ != "OpResolverType":
+            raise ValueError(f"experimental_op_resolver_type is {resolver!r}; it has to be one of OpResolverType")
+        _check_threads(num_threads)
+        if bool(model_path) == bool(model_content):
+            given = "both are given" if model_path else "neither is given, or it is empty"
+            raise ValueError(f"a model is given either as model_path or as model_content; {given}")
         self._experimental_compress_quantization_zero_points = experimental_compress_quantization_zero_points
-        if not model_path and not model_content:
-            raise ValueError("`model_path` or `model_content` must be specified.")
-        if model_path and model_content:
-            raise ValueError("Can't both provide `model_path` and `model_content`")
-        if self._custom_op_registerers:
-            raise ValueError(
-                "custom_op_registerers register kernels in an interpreter of LiteRT's, which this is not. Attaché takes custom "
-                "operators in Rust (attache::OpResolver) and in C (TfLiteInterpreterOptionsAddRegistrationExternal)."
-            )
-        self._delegates = experimental_delegates or []
-        delegates = [_native_delegate(delegate) for delegate in self._delegates]
+        delegates = [_native_delegate(delegate) for delegate in experimental_delegates or ()]
         preserves = bool(experimental_preserve_all_tensors)
-        if model_path:
-            path = os.fspath(model_path)
-            self._interpreter = _attache.NativeInterpreter.from_path(path, num_threads, preserves, delegates)
-        elif model_content:
-            self._interpreter = _attache.NativeInterpreter.from_content(
-                model_content, num_threads, preserves, delegates
-            )
-        self._signature_defs = self.get_signature_list()
+        if model_content:
+            make = _attache.NativeInterpreter.from_content
+            self._interpreter = make(model_content, num_threads, preserves, delegates)
+        elif model_path:
+            make_from = _attache.NativeInterpreter.from_path
+            self._interpreter = make_from(os.fsdecode(model_path), num_threads, preserves, delegates)
 
     def allocate_tensors(self) -> None:
         """Prepares the model for the shapes of its inputs. To be called first, and after each `resize_tensor_input`.
@@ -272,24 +272,29 @@ class Interpreter:
         return self._interpreter.get(tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], NDArray[Any]]:
-        """Returns a function that returns an array of the memory of a tensor, without a copy. Outputs are read-only.
+        """Returns a function that returns an array of the memory of a tensor, without a copy of inputs.
+
+        What is written to an input is what the next run reads. An array of an output is a copy that stands for the output, in
+        `get_tensor` too, until the next run; constants are read-only.
 
         As long as such an array or a slice of it exists, `allocate_tensors`, `resize_tensor_input` and `invoke` raise
         `RuntimeError`. The function can be kept.
         """
         return lambda: self._interpreter.view(tensor_index)
 
-    def resize_tensor_input(self, input_index: int, tensor_size: Any, strict: bool = False) -> None:
+    def resize_tensor_input(self, input_index: int, tensor_size: Any, strict: Any = False) -> None:
         """Sets the shape of an input, from the next `allocate_tensors` on.
 
         With `strict`, only extents that are -1 in the input's `shape_signature` may change. Raises `ValueError` if
         `tensor_size` is no list of whole numbers, and `RuntimeError` if the input cannot have that shape.
         """
+        if not hasattr(type(strict), "__bool__"):
+            raise TypeError(f"strict is {strict!r}; it has to be True or False")
         self._ensure_safe()
         shape = np.array(tensor_size, dtype=np.int32)
         if shape.ndim != 1:
-            raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
-        self._interpreter.resize(input_index, shape.tolist(), strict)
+            raise ValueError(f"tensor_size is {tensor_size!r}; it has to be a list of an input's extents")
+        self._interpreter.resize(input_index, shape.tolist(), bool(strict))
 
     def reset_all_variables(self) -> None:
         """Sets variables to their state before the first run."""
@@ -315,16 +320,16 @@ class Interpreter:
 
         Tensors of types that NumPy does not have are left out. Raises `ValueError` if there is no such subgraph.
         """
-        count = self.num_subgraphs()
-        if subgraph_index < 0 or subgraph_index >= count:
-            raise ValueError(f"subgraph_index is out of range: {subgraph_index}; the model has {count} subgraphs")
-        details = []
-        for tensor in range(self._interpreter.tensor_count(subgraph_index)):
-            try:
-                details.append(self._interpreter.details(tensor, subgraph_index))
-            except ValueError:
-                pass
-        return details
+        native, count = self._interpreter, self.num_subgraphs()
+        if not 0 <= subgraph_index < count:
+            raise ValueError(f"there is no subgraph {subgraph_index}: the model has {count}, counted from 0")
+
+        def described() -> Iterator[Details]:
+            for tensor in range(native.tensor_count(subgraph_index)):
+                with contextlib.suppress(ValueError):
+                    yield native.details(tensor, subgraph_index)
+
+        return list(described())
 
     def num_subgraphs(self) -> int:
         """Returns the number of subgraphs of the model."""
@@ -343,11 +348,11 @@ class Interpreter:
         Raises `ValueError` if there is no such signature.
         """
         if signature_key is None:
-            if len(self._signature_defs) != 1:
-                count = len(self._signature_defs)
-                raise ValueError(f"signature_key is None, and the model has {count} signatures rather than one")
-            signature_key = next(iter(self._signature_defs))
-        return SignatureRunner(interpreter=self, signature_key=signature_key)
+            keys = list(self._interpreter.signatures())
+            if len(keys) != 1:
+                raise ValueError(f"signature_key is needed, as the model does not have one signature; it has {_listed(keys)}")
+            signature_key = keys[0]
+        return SignatureRunner(self, signature_key)
 
     @property
     def experimental_compress_quantization_zero_points(self) -> bool:
@@ -362,13 +367,13 @@ class Interpreter:
         """Raises `RuntimeError` while arrays refer to memory of tensors."""
         if not self._interpreter.is_safe():
             raise RuntimeError(
-                "There is at least 1 reference to internal data in the interpreter in the form of a numpy array or slice. "
-                "Keep the function that tensor() returns, and drop the arrays that it returns."
+                "arrays still refer to memory of this interpreter's tensors. Keep the function that tensor() returns, and "
+                "delete its arrays and their slices first."
             )
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
         """Returns the dictionary of a tensor. Raises `ValueError` if there is no such tensor."""
-        return self._interpreter.details(int(tensor_index), subgraph_index)
+        return self._interpreter.details(int(tensor_index), int(subgraph_index))
 
     def _get_full_signature_list(self) -> dict[str, dict[str, dict[str, int]]]:
         """Returns the signatures with the indices of the tensors."""
@@ -380,21 +385,33 @@ class Interpreter:
 
     def _get_op_details(self, op_index: int) -> Details:
         """Returns the dictionary of an operator: its name, and the indices and types of its inputs and outputs."""
-        name, inputs, outputs = self._interpreter.node(op_index)
-
-        def types(tensors: NDArray[np.int32]) -> list[Any]:
-            return [self._interpreter.details(int(tensor), 0)["dtype"] for tensor in tensors if tensor != -1]
-
+        name, *ends = self._interpreter.node(op_index)
+        # Optional inputs that are not given are -1, and have no type.
+        kinds = [[self._get_tensor_details(tensor, 0)["dtype"] for tensor in end if tensor >= 0] for end in ends]
         return {
-            "index": int(op_index), "op_name": name, "inputs": inputs, "outputs": outputs,
-            "operand_types": types(inputs), "result_types": types(outputs),
+            "index": int(op_index), "op_name": name, "inputs": ends[0], "outputs": ends[1], "operand_types": kinds[0],
+            "result_types": kinds[1],
         }
 
 
 class InterpreterWithCustomOps(Interpreter):
     """The interpreter of LiteRT's that registers custom operators. Without registerers, it is `Interpreter`."""
 
-    def __init__(self, custom_op_registerers: Optional[list[Any]] = None, **kwargs: Any) -> None:
+    def __init__(self, custom_op_registerers: Optional[Sequence[Any]] = None, **kwargs: Any) -> None:
         """Raises `ValueError` if there are registerers: they register kernels in an interpreter of LiteRT's."""
-        self._custom_op_registerers = custom_op_registerers or []
+        if custom_op_registerers:
+            raise ValueError(
+                "custom_op_registerers register kernels in an interpreter of LiteRT's, which this is not. Attaché takes custom "
+                "operators in Rust (attache::OpResolver) and in C (TfLiteInterpreterOptionsAddRegistrationExternal)."
+            )
         super().__init__(**kwargs)
+
+
+def _check_threads(threads: Any) -> None:
+    """Checks a number of threads. As in LiteRT, one that no `int` of C holds is of a wrong type."""
+    if threads is None:
+        return
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"num_threads is {threads!r}; it has to be an int, 1 or more")
+    if threads >= 2**31:
+        raise TypeError(f"num_threads is {threads}; it has to be an int of 32 bits")

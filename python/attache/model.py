@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 import os
 from typing import Any, Optional, Union
 
@@ -10,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attache import _attache, drawing
-from attache.interpreter import GpuDelegate
+from attache.interpreter import GpuDelegate, prepare
 
 __all__ = ["CompiledModel", "Model", "PlacedOperator", "Placement", "Profile", "ProfiledStep", "TensorInfo"]
 
-Arrays = Union[NDArray[Any], dict[str, NDArray[Any]]]
+# One array, or a dictionary of arrays by their names. Which of them depends on the model, which a type checker does not see.
+Arrays = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,8 +148,8 @@ class Model:
 
         Raises `ValueError` for wrong arguments or if there is no GPU, and `RuntimeError` if the model cannot be prepared.
         """
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"threads is {threads!r}; it has to be a whole number, 1 or more")
+        if threads is not None:
+            threads = _count("threads", threads)
         if signature is not None and signature not in self.signatures:
             raise ValueError(f"there is no signature {signature!r}; the model has {self.signatures}")
         gpu = _open(device, options, cache)
@@ -164,6 +167,14 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model({self.description!r})"
+
+
+def _count(name: str, value: Any) -> int:
+    """Returns an argument that is a whole number, 1 or more, also one of NumPy's."""
+    number = operator.index(value) if hasattr(type(value), "__index__") and not isinstance(value, bool) else 0
+    if not 1 <= number < 2**31:
+        raise ValueError(f"{name} is {value!r}; it has to be a whole number of 32 bits, 1 or more")
+    return number
 
 
 def _open(device: Any, options: dict[str, Any], cache: Any) -> Optional[GpuDelegate]:
@@ -193,25 +204,20 @@ class CompiledModel:
         # Interpreters that no thread uses now. Lists are changed by one thread at a time.
         self._idle = [first]
         self.inputs = self._infos(first, first.inputs(self._subgraph), 0)
-        """The inputs, in the order of positional arguments of `run`."""
+        """The inputs, in the order of positional arguments of `run`. Their names are unique, as those of `outputs` are."""
         self.outputs = self._infos(first, first.outputs(self._subgraph), 1)
         """The outputs, in the order of the file."""
 
     def _infos(self, native: Any, tensors: list[int], kind: int) -> tuple[TensorInfo, ...]:
-        """Describes inputs or outputs, by the names of the signature if there is one."""
+        """Describes inputs or outputs, by the names of the signature if there is one, which may name a tensor twice."""
+        details = {tensor: native.details(tensor, self._subgraph) for tensor in tensors}
         key = self._arguments["signature"]
         names = self._model._native.signature_names(key) if key is not None else None
-        of_tensor = {tensor: name for name, tensor in names[kind]} if names else {}
-        infos = []
-        for tensor in tensors:
-            details = native.details(tensor, self._subgraph)
-            parameters = details["quantization_parameters"]
-            infos.append(TensorInfo(
-                of_tensor.get(tensor, details["name"]), tuple(details["shape_signature"].tolist()),
-                np.dtype(details["dtype"]), tuple(parameters["scales"].tolist()),
-                tuple(parameters["zero_points"].tolist()), tensor,
-            ))
-        return tuple(infos)
+        if names:
+            named = sorted((pair for pair in names[kind] if pair[1] in details), key=lambda pair: tensors.index(pair[1]))
+        else:
+            named = list(zip(_unique([details[tensor]["name"] for tensor in tensors]), tensors))
+        return tuple(_info(name, tensor, details[tensor]) for name, tensor in named)
 
     def run(self, *inputs: Any, dequantize: bool = False, **named: Any) -> Arrays:
         """Runs the model on arrays, given in the order of `inputs` or by their names, or as one dictionary by names.
@@ -230,7 +236,7 @@ class CompiledModel:
             self._set(native, self._values(inputs, named))
             native.invoke(self._subgraph)
             read = native.dequantize if dequantize else None
-            results: list[NDArray[Any]] = [
+            results = [
                 read(info.index) if read and info.scales else native.get(info.index, self._subgraph)
                 for info in self.outputs
             ]
@@ -249,17 +255,12 @@ class CompiledModel:
 
     def _values(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Returns a value for each input, in their order."""
-        given = list(inputs)
-        if len(given) == 1 and isinstance(given[0], dict) and not named:
-            given, named = [], given[0]
-        if len(given) > len(self.inputs):
-            raise TypeError(f"{len(given)} inputs for a model that has {len(self.inputs)}")
+        if len(inputs) == 1 and isinstance(inputs[0], dict) and not named:
+            named, inputs = inputs[0], ()
         names = [info.name for info in self.inputs]
-        values: dict[str, Any] = dict(zip(names, given)) if len(set(names)) == len(names) else {}
-        if not values and given:
-            if named or len(given) != len(names):
-                raise TypeError("the inputs' names are not unique: give all of them by position")
-            return given
+        if len(inputs) > len(names):
+            raise TypeError(f"{len(inputs)} inputs for a model that has {len(names)}")
+        values: dict[str, Any] = dict(zip(names, inputs))
         for name, value in named.items():
             if name not in names:
                 raise ValueError(f"there is no input {name!r}; there is {', '.join(map(repr, names))}")
@@ -277,8 +278,7 @@ class CompiledModel:
         for array, info in zip(arrays, self.inputs):
             if array.ndim != len(info.shape):
                 raise ValueError(f"input {info.name!r} has the shape {info.shape}, not {array.shape}")
-            native.resize(info.index, list(array.shape), False, self._subgraph)
-        native.allocate(self._subgraph)
+        prepare(native, self._subgraph, {info.index: array.shape for array, info in zip(arrays, self.inputs)})
         for array, info in zip(arrays, self.inputs):
             if array.dtype == info.dtype:
                 native.set(info.index, array, self._subgraph)
@@ -300,8 +300,7 @@ class CompiledModel:
 
         Without inputs, zeros are used. The model is compiled once more, so that the runs are measured.
         """
-        if runs < 1:
-            raise ValueError(f"runs is {runs}; it has to be 1 or more")
+        runs = _count("runs", runs)
         native = self._model._native.compile(self._delegates, profile=True, **self._arguments).interpreter()
         if inputs or named:
             self._set(native, self._values(inputs, named))
@@ -332,13 +331,30 @@ class CompiledModel:
         return f"CompiledModel({len(self.placement.operators)} operators: {', '.join(places)})"
 
 
+def _info(name: str, tensor: int, details: dict[str, Any]) -> TensorInfo:
+    parameters = details["quantization_parameters"]
+    return TensorInfo(
+        name, tuple(details["shape_signature"].tolist()), np.dtype(details["dtype"]), tuple(parameters["scales"].tolist()),
+        tuple(parameters["zero_points"].tolist()), tensor,
+    )
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Returns names with ":1", ":2" and so on behind those that are there already."""
+    unique: list[str] = []
+    for name in names:
+        others = (f"{name}:{number}" for number in itertools.count(1))
+        unique.append(next(other for other in itertools.chain([name], others) if other not in unique))
+    return unique
+
+
 def _converted(value: Any, info: TensorInfo) -> NDArray[Any]:
     """Returns a value as an array of the input's type, or of 32-bit floats for a quantized input."""
     array: NDArray[Any] = np.asarray(value)
     if array.dtype == info.dtype:
         return array
     if info.scales and array.dtype.kind == "f":
-        return np.ascontiguousarray(array, np.float32)
+        return np.asarray(array, np.float32, order="C")
     # Python's own numbers have the widest types.
     plain = not isinstance(value, (np.ndarray, np.generic))
     if plain and array.dtype.kind in "iu" and info.dtype.kind in "iuf":

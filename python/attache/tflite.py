@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
-from attache import __version__
 from attache.interpreter import (
     Delegate,
     GpuDelegate,
@@ -29,8 +28,14 @@ __all__ = [
     "experimental", "install", "load_delegate", "uninstall",
 ]
 
-PACKAGES = ("tflite_runtime", "ai_edge_litert", "tensorflow")
+# The versions whose interpreter this is. Programs read them to choose between ways to write the same.
+VERSIONS = {"tflite_runtime": "2.14.0", "ai_edge_litert": "2.3.0", "tensorflow": "2.19.0"}
+
+PACKAGES = tuple(VERSIONS)
 """The packages whose names `install` can take."""
+
+# What was imported under these names before `install`, by package.
+_replaced: dict[str, dict[str, types.ModuleType]] = {}
 
 # `tf.lite.experimental`.
 experimental = types.ModuleType("attache.tflite.experimental", "Names of `tensorflow.lite.experimental`.")
@@ -41,34 +46,49 @@ def install(packages: Iterable[str] = PACKAGES, *, force: bool = False) -> list[
     """Makes imports of other packages' interpreters find Attaché's, in this process, and returns the packages.
 
     Afterwards `import tflite_runtime.interpreter`, `from ai_edge_litert.interpreter import Interpreter` and
-    `import tensorflow as tf; tf.lite.Interpreter` work without these packages. Of `tensorflow` there is `lite` alone. A package
-    that is imported already, or that is installed, is left as it is unless `force`.
+    `import tensorflow as tf; tf.lite.Interpreter` work without these packages. A package that is imported already, or that is
+    installed, is left as it is unless `force`. `__version__` of each is that of a release with this interpreter.
+
+    Of `tensorflow` there is `lite` alone, which may mislead other packages that look whether there is a TensorFlow. A program
+    that uses such packages names those that it needs: `install(["tflite_runtime", "ai_edge_litert"])`.
 
     Raises `ValueError` for other packages than those in `PACKAGES`.
     """
-    if isinstance(packages, str):
-        packages = [packages]
-    wanted = list(packages)
-    unknown = [package for package in wanted if package not in PACKAGES]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: there are only {', '.join(PACKAGES)}")
     installed = []
-    for package in wanted:
+    for package in _known(packages):
         if not force and not _is_ours(package) and _exists(package):
             continue
-        for name in [name for name in sys.modules if name == package or name.startswith(package + ".")]:
-            del sys.modules[name]
+        before = _taken_out(lambda name: name == package or name.startswith(package + "."))
+        if not getattr(before.get(package), "__attache__", False):
+            _replaced[package] = before
         sys.modules.update(_modules(package))
         installed.append(package)
     return installed
 
 
 def uninstall(packages: Iterable[str] = PACKAGES) -> None:
-    """Takes back what `install` did. Modules that were imported meanwhile keep what they have."""
-    for package in packages:
+    """Takes back what `install` did: imports find again what they found before. Names that programs have imported stay theirs.
+
+    Raises `ValueError` for other packages than those in `PACKAGES`.
+    """
+    for package in _known(packages):
         if _is_ours(package):
-            for name in _modules(package):
-                sys.modules.pop(name, None)
+            _taken_out(set(_modules(package)).__contains__)
+            sys.modules.update(_replaced.pop(package, {}))
+
+
+def _known(packages: Iterable[str]) -> list[str]:
+    """Returns the packages that a program names, one or several."""
+    wanted = [packages] if isinstance(packages, str) else list(packages)
+    unknown = [package for package in wanted if package not in PACKAGES]
+    if unknown:
+        raise ValueError(f"{', '.join(map(str, unknown))}: there are only {', '.join(PACKAGES)}")
+    return wanted
+
+
+def _taken_out(is_meant: Callable[[str], bool]) -> dict[str, types.ModuleType]:
+    """Takes modules out of those that are imported, and returns them by their names."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if is_meant(name)}
 
 
 def _exists(package: str) -> bool:
@@ -89,7 +109,7 @@ def _is_ours(package: str) -> bool:
 
 def _modules(package: str) -> dict[str, types.ModuleType]:
     """Returns the modules of a package by their full names."""
-    root = _module(package, {"__version__": __version__, "__attache__": True}, is_package=True)
+    root = _module(package, {"__version__": VERSIONS[package], "__attache__": True}, is_package=True)
     if package != "tensorflow":
         interpreter = _module(package + ".interpreter", _names())
         vars(root)["interpreter"] = interpreter

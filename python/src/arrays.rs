@@ -80,7 +80,7 @@ pub(crate) fn contiguous<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
         Bound::from_owned_ptr_or_err(py, array)
     };
     let array = array.map_err(|error| {
-        let unreadable = PyValueError::new_err(format!("Failed to convert value into readable tensor: {error}"));
+        let unreadable = PyValueError::new_err(format!("NumPy cannot make an array of the value: {error}"));
         unreadable.set_cause(py, Some(error));
         unreadable
     })?;

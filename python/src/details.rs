@@ -22,7 +22,8 @@ pub(crate) fn tensor<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let tensor = &model.subgraphs()[subgraph].tensors[index];
     let Some(class) = class_of(py, tensor.data_type)? else {
-        let text = format!("Could not get tensor details: NumPy has no type {}", tensor.data_type);
+        let text =
+            format!("tensor {index}, '{}', is of type {}, which NumPy does not have", tensor.name, tensor.data_type);
         return Err(Fault(text).value());
     };
     let extents: Vec<i32> = shape.iter().map(|extent| i32::try_from(*extent).unwrap_or(i32::MAX)).collect();

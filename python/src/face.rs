@@ -33,9 +33,12 @@ pub(crate) struct Face {
     pub(crate) is_allocated: bool,
     /// Whether tensors were ever allocated.
     pub(crate) has_memory: bool,
+    /// Whether the subgraph was run.
+    pub(crate) was_run: bool,
     /// Whether `shapes` has the inferred shapes of intermediate tensors.
     pub(crate) is_inferred: bool,
-    /// The values of inputs that nothing reads, and of outputs that the program wrote or that no run has made yet.
+    /// The values of inputs that nothing reads, and of tensors that the program wrote, that arrays refer to or that no run has
+    /// made yet.
     scratch: BTreeMap<usize, AlignedBuffer>,
 }
 
@@ -60,6 +63,7 @@ impl Face {
             settled: BTreeMap::new(),
             is_allocated: false,
             has_memory: false,
+            was_run: false,
             is_inferred: false,
             scratch: BTreeMap::new(),
         }
@@ -70,7 +74,7 @@ impl Face {
         let index = usize::try_from(tensor).ok().filter(|index| *index < self.places.len());
         let index = index.ok_or_else(|| {
             let count = self.places.len();
-            Fault::new(format!("Invalid tensor index {tensor}: the subgraph has {count} tensors, counted from 0"))
+            Fault::new(format!("there is no tensor {tensor}: the subgraph has {count} tensors, counted from 0"))
         })?;
         Ok((index, self.places[index]))
     }
@@ -104,6 +108,18 @@ impl Face {
             self.scratch.insert(tensor, buffer);
         }
         self.scratch.get_mut(&tensor).ok_or_else(|| Fault::new("memory that was just made is gone"))
+    }
+
+    /// Gives a tensor memory of its own. No array may refer to what it had.
+    pub(crate) fn keep(&mut self, tensor: usize, buffer: AlignedBuffer) {
+        self.scratch.insert(tensor, buffer);
+    }
+
+    /// Sets variables that no operator uses to zero. Their memory stays where it is.
+    pub(crate) fn reset_variables(&mut self) {
+        let places = &self.places;
+        let variables = self.scratch.iter_mut().filter(|(tensor, _)| places[**tensor] == Place::Variable);
+        variables.for_each(|(_, buffer)| buffer.fill(0));
     }
 
     /// Returns memory of a tensor's own, if it has some.

@@ -78,16 +78,16 @@ fn options_of(given: &Bound<'_, PyDict>) -> PyResult<GpuDelegateOptions> {
             "backend" => options.backend(choice(name, &value, &BACKENDS)?),
             "adapter" => options.adapter(text(name, &value)?),
             "software" => options.software(truth(name, &value)?),
-            "cache" => options.cache(value.extract::<PathBuf>()?),
+            "cache" => options.cache(folder(name, &value)?),
             "max_delegated_partitions" => options.max_delegated_partitions(count(name, &value)?),
             "min_nodes_per_partition" => options.min_nodes_per_partition(count(name, &value)?),
             "first_delegate_node_index" => options.first_delegate_node_index(count(name, &value)?),
             "last_delegate_node_index" => options.last_delegate_node_index(count(name, &value)?),
             "inference_preference" => options.inference_preference(choice(name, &value, &PREFERENCES)?),
-            "serialization_dir" => options.serialization_dir(value.extract::<PathBuf>()?),
+            "serialization_dir" => options.serialization_dir(folder(name, &value)?),
             "enable_serialization" => options.enable_serialization(truth(name, &value)?),
             "model_token" => options.model_token(text(name, &value)?),
-            "experimental_flags" => match value.extract::<u32>()? & ENABLE_SERIALIZATION {
+            "experimental_flags" => match flags(name, &value)? & ENABLE_SERIALIZATION {
                 0 => options,
                 _ => options.enable_serialization(true),
             },
@@ -152,6 +152,16 @@ fn choice<T: Clone>(name: &str, value: &Bound<'_, PyAny>, words: &[(&str, T)]) -
 
 fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     value.extract().map_err(|_| PyTypeError::new_err(format!("{name} is {value:?}; it has to be a text")))
+}
+
+fn folder(name: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    value.extract().map_err(|_| PyTypeError::new_err(format!("{name} is {value:?}; it has to be the path of a folder")))
+}
+
+fn flags(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
+    value.extract().map_err(|_| {
+        PyValueError::new_err(format!("{name} is {value:?}; it has to be a sum of flags, a whole number of 32 bits"))
+    })
 }
 
 fn truth(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {

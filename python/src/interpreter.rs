@@ -13,15 +13,15 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::arrays;
 use crate::details::{self, Node};
 use crate::external::delegate_at;
-use crate::face::Place;
 use crate::fault::Fault;
 use crate::gpu::NativeGpuDelegate;
+use crate::index::index;
 use crate::state::{Readable, Refusal, Settings, State};
 
-/// What is said while arrays refer to memory of tensors. The first words are LiteRT's, which programs look for.
-const VIEWED: &str = "There is at least 1 reference to internal data in the interpreter: an array that the function of \
-    tensor() returned, or a slice of one. Keep the function and drop the arrays before calls of allocate_tensors(), \
-    resize_tensor_input() and invoke()";
+/// What is said while arrays refer to memory of tensors.
+const VIEWED: &str = "arrays still refer to memory of this interpreter's tensors, which would move or change under them. \
+    Keep the function that tensor() returns, and delete its arrays and their slices before invoke(), allocate_tensors() and \
+    resize_tensor_input()";
 
 /// Copies of at least so many bytes are done without Python's interpreter lock.
 const LARGE: usize = 1 << 20;
@@ -54,7 +54,8 @@ impl Shared {
         if self.is_viewed() { Err(Fault::new(VIEWED)) } else { Ok(()) }
     }
 
-    /// Does something with the state. Waits without Python's interpreter lock for what other threads do with it.
+    /// Does something with the state that calls nothing of Python. Waits without Python's interpreter lock for what other
+    /// threads do with the state.
     fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> T) -> T {
         loop {
             match self.state.try_lock() {
@@ -111,7 +112,7 @@ impl NativeInterpreter {
             }
             // A tuple of the address, the name and the object that owns it.
             let (address, name, owner): (usize, String, Py<PyAny>) = delegate.extract()?;
-            let external = Arc::new(delegate_at(address, &name).map_err(Fault::value)?);
+            let external = Arc::new(delegate_at(address, &name).map_err(Fault::runtime)?);
             settings.delegates.push(external.clone());
             settings.external.push(external);
             kept.push(owner);
@@ -158,8 +159,7 @@ impl NativeInterpreter {
         delegates: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let model = py.detach(|| Model::from_path(&path));
-        let model =
-            model.map_err(|error| Fault::new(format!("Could not open '{}': {error}", path.display())).value())?;
+        let model = model.map_err(|error| Fault::new(format!("{}: {error}", path.display())).value())?;
         Self::make(py, model, threads, preserves, delegates)
     }
 
@@ -174,22 +174,29 @@ impl NativeInterpreter {
     ) -> PyResult<Self> {
         let bytes = content.as_bytes();
         let model = py.detach(|| Model::from_bytes(bytes));
-        let model = model.map_err(|error| Fault::new(format!("The content is no model: {error}")).value())?;
+        let model = model.map_err(|error| Fault::new(format!("model_content is no model: {error}")).value())?;
         Self::make(py, model, threads, preserves, delegates)
     }
 
     #[pyo3(signature = (subgraph=0))]
-    fn allocate(&self, py: Python<'_>, subgraph: i64) -> PyResult<()> {
+    fn allocate(&self, py: Python<'_>, #[pyo3(from_py_with = index)] subgraph: i64) -> PyResult<()> {
         self.0.away(py, |state| state.allocate(subgraph)).map_err(Fault::runtime)
     }
 
     #[pyo3(signature = (subgraph=0))]
-    fn invoke(&self, py: Python<'_>, subgraph: i64) -> PyResult<()> {
+    fn invoke(&self, py: Python<'_>, #[pyo3(from_py_with = index)] subgraph: i64) -> PyResult<()> {
         self.0.away(py, |state| state.invoke(subgraph)).map_err(Fault::runtime)
     }
 
     #[pyo3(signature = (tensor, shape, strict=false, subgraph=0))]
-    fn resize(&self, py: Python<'_>, tensor: i64, shape: Vec<i32>, strict: bool, subgraph: i64) -> PyResult<()> {
+    fn resize(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+        shape: Vec<i32>,
+        strict: bool,
+        #[pyo3(from_py_with = index)] subgraph: i64,
+    ) -> PyResult<()> {
         let resized = self.0.with(py, |state| {
             self.0.check_not_viewed()?;
             state.resize(tensor, &shape, strict, subgraph)
@@ -199,35 +206,54 @@ impl NativeInterpreter {
 
     /// Copies an array into a tensor.
     #[pyo3(signature = (tensor, value, subgraph=0))]
-    fn set(&self, py: Python<'_>, tensor: i64, value: &Bound<'_, PyAny>, subgraph: i64) -> PyResult<()> {
+    fn set(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+        value: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = index)] subgraph: i64,
+    ) -> PyResult<()> {
         let array = arrays::contiguous(value)?;
-        let set = self.0.with(py, |state| {
-            let place = state.face(subgraph)?.place(tensor)?.1;
-            let wanted = state.writable(tensor, subgraph);
-            check_type(&self.0.model, &array, tensor, state.face(subgraph)?.index, place)?;
-            let wanted = wanted?;
-            check_shape(array.shape(), &wanted)?;
-            let bytes = arrays::bytes_of(&array);
+        let checked = check_type(&self.0.model, &array, tensor, subgraph);
+        let (shape, bytes, shared) = (array.shape().to_vec(), arrays::bytes_of(&array), &*self.0);
+        let write = |state: &mut State| {
+            state.face(subgraph)?.place(tensor)?;
+            checked?;
+            let wanted = state.writable(tensor, subgraph)?;
+            check_shape(&shape, &wanted)?;
             match arrays::packed_bits(wanted.data_type) {
                 Some(_) => {
                     let packed = arrays::pack(wanted.data_type, bytes);
-                    state.write(wanted.tensor, subgraph, &packed, self.0.is_viewed())
+                    state.write(wanted.tensor, subgraph, &packed, shared.is_viewed())
                 }
-                None => state.write(wanted.tensor, subgraph, bytes, self.0.is_viewed()),
+                None => state.write(wanted.tensor, subgraph, bytes, shared.is_viewed()),
             }
-        });
-        set.map_err(Fault::value)
+        };
+        let written = match bytes.len() {
+            ..LARGE => shared.with(py, write),
+            LARGE.. => py.detach(|| write(&mut shared.lock())),
+        };
+        written.map_err(Fault::value)
     }
 
     /// Returns a copy of a tensor.
     #[pyo3(signature = (tensor, subgraph=0))]
-    fn get<'py>(&self, py: Python<'py>, tensor: i64, subgraph: i64) -> PyResult<Bound<'py, PyAny>> {
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+        #[pyo3(from_py_with = index)] subgraph: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let found = self.0.with(py, |state| state.readable(tensor, subgraph)).map_err(Fault::value)?;
         self.read(py, &found, subgraph)
     }
 
     /// Returns an array of the memory of a tensor of the first subgraph.
-    fn view<'py>(&self, py: Python<'py>, tensor: i64) -> PyResult<Bound<'py, PyUntypedArray>> {
+    fn view<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let found = self.0.with(py, |state| {
             let found = state.readable(tensor, 0)?;
             if arrays::packed_bits(found.data_type).is_some() {
@@ -254,17 +280,18 @@ impl NativeInterpreter {
         !self.0.is_viewed()
     }
 
-    fn reset_variables(&self, py: Python<'_>) -> PyResult<()> {
-        self.0
-            .away(py, |state| {
-                state.reset_variables();
-                Ok(())
-            })
-            .map_err(Fault::runtime)
+    /// Resets variables where they are: arrays that refer to their memory see it.
+    fn reset_variables(&self, py: Python<'_>) {
+        self.0.with(py, State::reset_variables);
     }
 
     /// Writes floats to an input, quantized if it is.
-    fn quantize(&self, py: Python<'_>, tensor: i64, values: PyReadonlyArrayDyn<'_, f32>) -> PyResult<()> {
+    fn quantize(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+        values: PyReadonlyArrayDyn<'_, f32>,
+    ) -> PyResult<()> {
         let main = self.main(py);
         let values = values.as_slice().map_err(|error| Fault::new(error.to_string()).value())?;
         let set = self.0.with(py, |state| {
@@ -275,7 +302,11 @@ impl NativeInterpreter {
     }
 
     /// Returns an output as floats.
-    fn dequantize<'py>(&self, py: Python<'py>, tensor: i64) -> PyResult<Bound<'py, PyAny>> {
+    fn dequantize<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let main = self.main(py);
         let read = self.0.with(py, |state| {
             let found = state.readable(tensor, main)?;
@@ -291,7 +322,12 @@ impl NativeInterpreter {
     }
 
     /// Returns LiteRT's dictionary of a tensor.
-    fn details<'py>(&self, py: Python<'py>, tensor: i64, subgraph: i64) -> PyResult<Bound<'py, PyDict>> {
+    fn details<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = index)] tensor: i64,
+        #[pyo3(from_py_with = index)] subgraph: i64,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let found = self.0.with(py, |state| state.shape_of(tensor, subgraph)).map_err(Fault::value)?;
         let (subgraph, tensor, shape) = found;
         details::tensor(py, &self.0.model, subgraph, tensor, &shape)
@@ -327,12 +363,13 @@ impl NativeInterpreter {
     fn node<'py>(
         &self,
         py: Python<'py>,
-        index: i64,
+        #[pyo3(from_py_with = index)] node: i64,
     ) -> PyResult<(String, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>)> {
         let nodes = self.nodes(py);
-        let node = usize::try_from(index).ok().and_then(|index| nodes.get(index));
-        let missing = || Fault::new(format!("Invalid node index {index}: there are {} nodes", nodes.len())).value();
-        Ok(node.ok_or_else(missing)?.to_python(py))
+        let found = usize::try_from(node).ok().and_then(|node| nodes.get(node));
+        let missing =
+            || Fault::new(format!("there is no node {node}: the model has {}, counted from 0", nodes.len())).value();
+        Ok(found.ok_or_else(missing)?.to_python(py))
     }
 
     fn signatures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -359,49 +396,27 @@ impl NativeInterpreter {
     }
 }
 
-/// Checks that the elements of an array are those of a tensor.
-fn check_type(
-    model: &Model,
-    array: &Bound<'_, PyUntypedArray>,
-    tensor: i64,
-    subgraph: usize,
-    place: Place,
-) -> Result<(), Fault> {
-    let Some(found) = usize::try_from(tensor).ok().and_then(|index| model.subgraphs()[subgraph].tensors.get(index))
-    else {
-        return Ok(());
-    };
+/// Checks that the elements of an array are those of a tensor. A tensor that does not exist is found later.
+fn check_type(model: &Model, array: &Bound<'_, PyUntypedArray>, tensor: i64, subgraph: i64) -> Result<(), Fault> {
+    let subgraph = usize::try_from(subgraph).ok().and_then(|index| model.subgraphs().get(index));
+    let found = usize::try_from(tensor).ok().and_then(|index| subgraph?.tensors.get(index));
+    let Some(found) = found else { return Ok(()) };
     let (given, py) = (array.dtype(), array.py());
-    let fits = arrays::dtype_of(py, found.data_type).is_some_and(|wanted| arrays::same_type(&given, &wanted));
-    if fits {
+    if arrays::dtype_of(py, found.data_type).is_some_and(|wanted| arrays::same_type(&given, &wanted)) {
         return Ok(());
     }
-    let (name, what) = (&found.name, if matches!(place, Place::Input(_)) { "input" } else { "tensor" });
-    let given = arrays::name_of(&given);
-    Err(Fault::new(format!(
-        "Cannot set tensor: Got value of type {given} but expected type {} for {what} {tensor}, name: {name}",
-        found.data_type
-    )))
+    let (name, data_type, given) = (&found.name, found.data_type, arrays::name_of(&given));
+    Err(Fault::new(format!("tensor {tensor}, '{name}', is of type {data_type}; the value is of type {given}")))
 }
 
 /// Checks that an array has the shape of a tensor.
 fn check_shape(given: &[usize], wanted: &Readable) -> Result<(), Fault> {
-    let tensor = wanted.tensor;
-    if given.len() != wanted.shape.len() {
-        return Err(Fault::new(format!(
-            "Cannot set tensor: Dimension mismatch. Got {} but expected {} for input {tensor}: the value has the shape \
-             {given:?}, the tensor {:?}",
-            given.len(),
-            wanted.shape.len(),
-            wanted.shape
-        )));
+    if given == wanted.shape {
+        return Ok(());
     }
-    let different = given.iter().zip(&wanted.shape).enumerate().find(|(_, (given, wanted))| given != wanted);
-    match different {
-        None => Ok(()),
-        Some((dimension, (given, wanted))) => Err(Fault::new(format!(
-            "Cannot set tensor: Dimension mismatch. Got {given} but expected {wanted} for dimension {dimension} of input \
-             {tensor}"
-        ))),
-    }
+    let (tensor, shape) = (wanted.tensor, &wanted.shape);
+    Err(Fault::new(format!(
+        "tensor {tensor} has the shape {shape:?}; the value has the shape {given:?}. Reshape the value, or call \
+         resize_tensor_input() and allocate_tensors() for another shape"
+    )))
 }

@@ -14,6 +14,7 @@ mod external;
 mod face;
 mod fault;
 mod gpu;
+mod index;
 mod interpreter;
 mod state;
 
@@ -34,9 +35,15 @@ fn zoo_names() -> Vec<&'static str> {
     attache::zoo::names().collect()
 }
 
+/// Returns the version as Python writes it, which is that of the wheel: `1.0.0rc1` for Cargo's `1.0.0-rc.1`.
+fn version() -> String {
+    let stages = [("-alpha.", "a"), ("-beta.", "b"), ("-rc.", "rc")];
+    stages.iter().fold(env!("CARGO_PKG_VERSION").to_owned(), |version, (cargo, python)| version.replace(cargo, python))
+}
+
 #[pymodule]
 fn _attache(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__version__", version())?;
     module.add_class::<interpreter::NativeInterpreter>()?;
     module.add_class::<interpreter::View>()?;
     module.add_class::<compiled::NativeModel>()?;

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use attache::{DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement};
+use attache_base::AlignedBuffer;
 use attache_external::ExternalDelegate;
 
 use crate::access::Access;
 use crate::face::{Face, Place};
 use crate::fault::Fault;
 
-/// What is said of tensors without memory. The first sentence is LiteRT's, which programs look for.
-const NO_DATA: &str = "Tensor data is null. Run allocate_tensors() first, and after each resize_tensor_input()";
+/// What is said of tensors without memory.
+const NO_DATA: &str =
+    "the tensor has no memory yet: call allocate_tensors(), and again after each resize_tensor_input()";
 
 /// What an interpreter is built with.
 #[derive(Clone, Default)]
@@ -121,7 +123,7 @@ impl State {
         let count = self.model.subgraphs().len();
         let index = usize::try_from(subgraph).ok().filter(|index| *index < count);
         let index = index.ok_or_else(|| {
-            Fault::new(format!("Invalid subgraph index {subgraph}: the model has {count}, counted from 0"))
+            Fault::new(format!("there is no subgraph {subgraph}: the model has {count}, counted from 0"))
         })?;
         let face = self.faces.entry(index).or_insert_with(|| Face::new(&self.model, index));
         Ok((face, &mut self.interpreter))
@@ -199,7 +201,7 @@ impl State {
         let changes = std::mem::take(&mut face.changes);
         face.settled.extend(changes);
         face.note_shapes(&access);
-        (face.is_allocated, face.has_memory, face.is_inferred) = (true, true, false);
+        (face.is_allocated, face.has_memory, face.is_inferred, face.was_run) = (true, true, false, false);
         Ok(())
     }
 
@@ -221,11 +223,12 @@ impl State {
     /// Runs a subgraph.
     pub(crate) fn invoke(&mut self, subgraph: i64) -> Result<(), Fault> {
         if !self.face(subgraph)?.is_allocated {
-            let text = "Invoke called on model that is not ready. Call allocate_tensors() first, and after each resize";
+            let text = "the model cannot run yet: call allocate_tensors(), and again after each resize_tensor_input()";
             return Err(Fault::new(text));
         }
         let (face, mut access) = self.ready(subgraph)?;
         face.forget_outputs();
+        face.was_run = true;
         access.invoke()?;
         face.note_shapes(&access);
         Ok(())
@@ -280,9 +283,13 @@ impl State {
         }
         let preserves = self.settings.preserves;
         if let Place::Intermediate = place {
-            let (_, access) = self.ready(subgraph)?;
-            match access.kept(tensor)? {
-                Some((kept, _)) => shape = kept.to_vec(),
+            let (face, access) = self.ready(subgraph)?;
+            let kept = access.kept(tensor)?.map(|(kept, _)| kept.to_vec());
+            let was_run = face.was_run;
+            shape = match kept {
+                Some(kept) => kept,
+                // Before the first run, zeros as outputs have.
+                None if preserves && !was_run => self.shape_of(tensor as i64, subgraph)?.2,
                 None => return Err(no_value(tensor, preserves)),
             }
         }
@@ -343,11 +350,10 @@ impl State {
         let (index, shape, is_ready) = (face.index, face.shapes[tensor].clone(), face.is_ready(place));
         if matches!(place, Place::Constant | Place::Intermediate) {
             let what = if place == Place::Constant { "a constant of the file" } else { "computed by the model" };
-            return Err(Fault::new(format!("Cannot set tensor: tensor {tensor} is {what}")));
+            return Err(Fault::new(format!("tensor {tensor} cannot be set: it is {what}")));
         }
         if !is_ready {
-            let text = "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first";
-            return Err(Fault::new(text));
+            return Err(Fault::new(NO_DATA));
         }
         let data_type = self.model.subgraphs()[index].tensors[tensor].data_type;
         Ok(Readable { tensor, data_type, size: size_of(data_type, &shape)?, shape })
@@ -402,22 +408,32 @@ impl State {
         let (face, mut access) = self.ready(subgraph)?;
         let found = match face.places[tensor] {
             _ if face.own_memory(tensor).is_some() => None,
-            Place::Input(position) => access.input_bytes(position)?.map(changeable),
-            Place::Variable => access.variable(tensor).map(changeable),
-            Place::Output(position) => access.output_bytes(position)?.filter(|bytes| bytes.len() == size).map(fixed),
-            _ => access.kept(tensor)?.map(|(_, bytes)| fixed(bytes)),
+            Place::Input(position) => access.input_bytes(position)?,
+            Place::Variable => access.variable(tensor),
+            // A run's results cannot be changed where they are. The program gets a copy that stands for them until the next run.
+            computed => {
+                if let Some(copy) = copy_of(tensor, computed, size, &access)? {
+                    face.keep(tensor, copy);
+                }
+                None
+            }
         };
         match found {
-            Some(found) => Ok(found),
+            Some(bytes) if bytes.len() == size => Ok(changeable(bytes)),
+            Some(bytes) => {
+                let text = format!("tensor {tensor} has {} bytes of memory, but its shape takes {size}", bytes.len());
+                Err(Fault::new(text))
+            }
             None => Ok(changeable(face.scratch(tensor, size)?)),
         }
     }
 
-    /// Resets the variables of all subgraphs.
+    /// Resets the variables of all subgraphs. Their memory stays where it is.
     pub(crate) fn reset_variables(&mut self) {
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.reset_variables();
         }
+        self.faces.values_mut().for_each(Face::reset_variables);
     }
 
     /// Returns where the operators of the interpreter's own subgraph run; `None` if it is not prepared.
@@ -429,6 +445,18 @@ impl State {
     pub(crate) fn prepared(&mut self) -> Result<&mut Interpreter, Fault> {
         self.interpreter.as_mut().ok_or_else(|| Fault::new("the model is not prepared: call allocate_tensors()"))
     }
+}
+
+/// Returns a copy of an output or an intermediate tensor of the last run; `None` if it has no value of this size.
+fn copy_of(tensor: usize, place: Place, size: usize, access: &Access<'_>) -> Result<Option<AlignedBuffer>, Fault> {
+    let bytes = match place {
+        Place::Output(position) => access.output_bytes(position)?,
+        _ => access.kept(tensor)?.map(|(_, bytes)| bytes),
+    };
+    let Some(bytes) = bytes.filter(|bytes| bytes.len() == size) else { return Ok(None) };
+    let mut copy = AlignedBuffer::zeroed(size).map_err(|error| Fault::new(error.to_string()))?;
+    copy.copy_from_slice(bytes);
+    Ok(Some(copy))
 }
 
 fn changeable(bytes: &mut [u8]) -> Address {
@@ -449,7 +477,7 @@ fn no_value(tensor: usize, preserves: bool) -> Fault {
         true => "no run has computed it, or graph passes removed the operator that computes it",
         false => "intermediate tensors are kept with experimental_preserve_all_tensors=True",
     };
-    Fault::new(format!("Tensor data is null. Tensor {tensor} is neither an input nor an output; {remedy}"))
+    Fault::new(format!("tensor {tensor}, neither an input nor an output, has no value: {remedy}"))
 }
 
 fn has_custom(model: &Model) -> bool {

@@ -43,6 +43,15 @@ def quantized():
     return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [1])], [0], [1])])
 
 
+def repeated(signature=None):
+    """`y = relu(x)` twice, with the same names; for a signature once."""
+    names = ["x", "y", "x", "y"]
+    operators = [Operator(writer.RELU, [0], [1]), Operator(writer.RELU, [2], [3])]
+    inputs, outputs = ([0], [1]) if signature else ([0, 2], [1, 3])
+    subgraph = Subgraph([Tensor(name, [2]) for name in names], operators[:len(inputs)], inputs, outputs)
+    return writer.model([subgraph], [signature] if signature else [])
+
+
 def custom():
     """A custom operator that nobody registers."""
     tensors = [Tensor("x", [2]), Tensor("y", [2])]

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import attache
 import samples
+import writer
 from conftest import CASES
 
 
@@ -31,7 +33,7 @@ def test_runs_from_content_and_path(tmp_path):
     path.write_bytes(samples.relu())
     for interpreter in [
         attache.Interpreter(model_content=samples.relu()), attache.Interpreter(str(path)),
-        attache.Interpreter(model_path=path, num_threads=3),
+        attache.Interpreter(model_path=path, num_threads=3), attache.Interpreter(os.fsencode(path)),
     ]:
         interpreter.allocate_tensors()
         np.testing.assert_array_equal(run(interpreter, value)[0], np.maximum(value, 0))
@@ -134,7 +136,7 @@ def test_resize_that_fails_can_be_repaired():
     interpreter.resize_tensor_input(0, [1, 5])
     with pytest.raises(RuntimeError):
         interpreter.allocate_tensors()
-    with pytest.raises(RuntimeError, match="not ready"):
+    with pytest.raises(RuntimeError, match="call allocate_tensors"):
         interpreter.invoke()
     interpreter.resize_tensor_input(0, [2, 3])
     interpreter.allocate_tensors()
@@ -153,8 +155,12 @@ def test_intermediate_tensors():
     with pytest.raises(ValueError, match="experimental_preserve_all_tensors"):
         interpreter.get_tensor(1)
     interpreter = ready(samples.chain(), experimental_preserve_all_tensors=True)
+    assert interpreter.get_tensor(1).tolist() == [[0, 0, 0]]
     run(interpreter, np.array([[-1, 2, 3]], np.float32))
     assert interpreter.get_tensor(1).tolist() == [[0, 2, 3]]
+    interpreter.resize_tensor_input(0, [2, 3])
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(1).tolist() == [[0, 0, 0]] * 2
 
 
 def test_unused_inputs_keep_what_is_set():
@@ -202,7 +208,7 @@ def test_views():
     assert not interpreter._safe_to_run() and view.flags.writeable and not view.flags.owndata
     other = view[1:]
     del view
-    with pytest.raises(RuntimeError, match="There is at least 1 reference"):
+    with pytest.raises(RuntimeError, match="arrays still refer to memory"):
         interpreter.invoke()
     # What is set while an array refers to the memory is seen by it.
     interpreter.set_tensor(0, np.full([2, 3], 9, np.float32))
@@ -223,11 +229,69 @@ def test_views_outlive_their_interpreter():
     assert [view.tolist() for view in views] == [[[5, 5, 5]] * 2] * 2
 
 
-def test_outputs_that_are_views_cannot_be_written_after_a_run():
+@pytest.mark.parametrize("runs", [0, 1])
+def test_views_of_outputs_stand_for_them_until_the_next_run(runs):
     interpreter = ready(samples.relu())
+    interpreter.set_tensor(0, np.full([2, 3], 5, np.float32))
+    for _ in range(runs):
+        interpreter.invoke()
+    view = interpreter.tensor(1)()
+    view += 1
+    view *= 2
+    now = [[2 * (5 * runs + 1)] * 3] * 2
+    assert view.tolist() == now == interpreter.get_tensor(1).tolist() == interpreter.tensor(1)().tolist()
+    assert np.shares_memory(view, interpreter.tensor(1)())
+    interpreter.set_tensor(1, np.zeros([2, 3], np.float32))
+    assert not view.any()
+    del view
     interpreter.invoke()
+    assert interpreter.tensor(1)().tolist() == [[5] * 3] * 2
+
+
+def test_views_of_constants_are_read_only():
     with pytest.raises(ValueError, match="read-only"):
-        interpreter.tensor(1)()[:] = 1
+        attache.Interpreter(model_content=samples.chain()).tensor(2)()[:] = 1
+
+
+def test_views_of_preserved_tensors():
+    interpreter = ready(samples.chain(), experimental_preserve_all_tensors=True)
+    before = interpreter.tensor(1)()
+    assert before.tolist() == [[0, 0, 0]] and before.dtype == np.float32
+    del before
+    run(interpreter, np.array([[-1, 2, 3]], np.float32))
+    view = interpreter.tensor(1)()
+    assert view.tolist() == [[0, 2, 3]]
+    view[:] = 7
+    assert interpreter.get_tensor(1).tolist() == [[7, 7, 7]]
+    del view
+    interpreter.invoke()
+    assert interpreter.get_tensor(1).tolist() == [[0, 2, 3]]
+
+
+def test_variables_are_reset_while_arrays_refer_to_tensors():
+    tensors = [writer.Tensor("x", [2]), writer.Tensor("state", [2], variable=True), writer.Tensor("y", [2])]
+    content = writer.model([writer.Subgraph(tensors, [writer.Operator(writer.ADD, [0, 1], [2])], [0], [2])])
+    interpreter = ready(content)
+    view = interpreter.tensor(1)()
+    view[:] = 3
+    assert interpreter.get_tensor(1).tolist() == [3, 3]
+    interpreter.reset_all_variables()
+    assert view.tolist() == [0, 0]
+    view[:] = 4
+    del view
+    assert run(interpreter, np.ones(2, np.float32))[0].tolist() == [5, 5]
+
+
+def test_large_values_are_set_and_read():
+    interpreter = ready(samples.chain())
+    rows = 1 << 18
+    interpreter.resize_tensor_input(0, [rows, 3])
+    interpreter.allocate_tensors()
+    value = np.random.default_rng(1).random((rows, 3), np.float32)
+    np.testing.assert_array_equal(run(interpreter, value)[0], value * np.array([1, 2, 3], np.float32))
+    for wrong in [value.astype(np.float64), value[1:]]:
+        with pytest.raises(ValueError, match="tensor 0"):
+            interpreter.set_tensor(0, wrong)
 
 
 def test_threads_with_an_interpreter_each():

@@ -8,6 +8,7 @@ import pytest
 
 import attache
 import samples
+import writer
 
 
 def test_one_input_one_output(tmp_path):
@@ -64,6 +65,45 @@ def test_quantized_models_take_and_give_floats():
     assert compiled.run(value, dequantize=True).tolist() == [[0, 0.5, 1, 100]]
     stored = np.array([[8, 11, 12, 210]], np.uint8)
     assert compiled.run(stored).tolist() == [[10, 11, 12, 210]]
+
+
+def test_all_outputs_are_returned_when_names_repeat():
+    value = np.array([-1, 2], np.float32)
+    twice = {"x": 0}, {"a": 1, "b": 1}
+    compiled = attache.Model(samples.repeated(writer.Signature("twice", *twice))).compile(signature="twice")
+    assert {name: result.tolist() for name, result in compiled.run(value).items()} == {"a": [0, 2], "b": [0, 2]}
+    assert [info.name for info in compiled.outputs] == ["a", "b"]
+    compiled = attache.Model(samples.repeated()).compile()
+    assert {name: result.tolist() for name, result in compiled.run(value, value * 2).items()} == {
+        "y": [0, 2], "y:1": [0, 4],
+    }
+    assert compiled.run({"x": value, "x:1": -value})["y:1"].tolist() == [1, 0]
+    assert compiled.run(value, **{"x:1": -value})["y"].tolist() == [0, 2]
+
+
+def test_quantized_scalars_take_floats():
+    tensors = [writer.Tensor(name, [], "uint8", scales=[0.5], zero_points=[10]) for name in "xy"]
+    content = writer.model([writer.Subgraph(tensors, [writer.Operator(writer.RELU, [0], [1])], [0], [1])])
+    result = attache.Model(content).run(np.float64(1.5))
+    assert result.shape == () and result == 13
+
+
+def test_numbers_of_threads():
+    model = attache.Model(samples.relu())
+    for threads in [1, np.int64(2), np.uint8(3)]:
+        assert model.compile(threads=threads).run(np.ones([2, 3])).max() == 1
+    for wrong in [0, -1, True, 1.0, "2", 2**31, 2**70]:
+        with pytest.raises(ValueError, match="threads is"):
+            model.compile(threads=wrong)
+
+
+@pytest.mark.parametrize(("option", "value", "error"), [
+    ("experimental_flags", -1, ValueError), ("experimental_flags", "a", ValueError),
+    ("experimental_flags", 2**40, ValueError), ("cache", 5, TypeError), ("serialization_dir", 5, TypeError),
+])
+def test_wrong_options_are_named(option, value, error):
+    with pytest.raises(error, match=f"{option} is"):
+        attache.GpuDelegate(**{option: value})
 
 
 def test_wrong_uses():

@@ -1,10 +1,13 @@
 """Programs written for other packages find Attaché under their names."""
 
+import importlib.metadata
+import re
 import subprocess
 import sys
 
 import pytest
 
+import attache
 import samples
 
 
@@ -52,14 +55,57 @@ assert "tflite_runtime" not in attache.tflite.install()
 assert sys.modules["tflite_runtime"] is mine
 assert attache.tflite.install("tflite_runtime", force=True) == ["tflite_runtime"]
 assert sys.modules["tflite_runtime"] is not mine
+# What was imported comes back, also after several calls.
+attache.tflite.install("tflite_runtime", force=True)
+attache.tflite.uninstall("tflite_runtime")
+assert sys.modules["tflite_runtime"] is mine
 attache.tflite.uninstall()
-assert "tflite_runtime" not in sys.modules
+assert sys.modules["tflite_runtime"] is mine
+del sys.modules["tflite_runtime"]
+attache.tflite.install(("tflite_runtime", "tensorflow"), force=True)
+import tensorflow, tflite_runtime.interpreter
+attache.tflite.uninstall(["tensorflow", "tflite_runtime"])
+assert not any(name.startswith(("tensorflow", "tflite_runtime")) for name in sys.modules)
+try:
+    attache.tflite.uninstall("tensor")
+    raise SystemExit("a package that there is not")
+except ValueError as error:
+    assert str(error).startswith("tensor: ")
 try:
     attache.tflite.install(["torch"])
 except ValueError as error:
     print(error)
 """
     assert python(program).startswith("torch: there are only tflite_runtime")
+
+
+def test_packages_have_versions_of_their_own():
+    program = """
+import attache.tflite
+attache.tflite.install(force=True)
+import ai_edge_litert, tensorflow as tf, tflite_runtime
+for package in (tf, ai_edge_litert, tflite_runtime):
+    assert tuple(map(int, package.__version__.split("."))) >= (2, 0, 0), package
+print(tflite_runtime.__version__)
+"""
+    assert python(program) == "2.14.0"
+
+
+def test_the_version_is_that_of_the_package():
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", attache.__version__)
+    try:
+        assert importlib.metadata.version("attache") == attache.__version__
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed")
+
+
+def test_the_package_has_its_licenses():
+    try:
+        files = importlib.metadata.files("attache") or []
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed")
+    names = {file.name: len(file.read_text()) for file in files if "LICENSE" in file.name}
+    assert names["LICENSE-APACHE"] > 10_000 and names["LICENSE-MIT"] > 900
 
 
 def test_what_is_not_there_is_an_error():

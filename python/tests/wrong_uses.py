@@ -608,3 +608,115 @@ def transposed_value(tflite, folder):
 @use(None)
 def set_of_output(tflite, folder):
     ready(tflite).set_tensor(3, np.ones([1, 3], np.float32))
+
+
+@use(None)
+def path_of_bytes(tflite, folder):
+    path = pathlib.Path(folder) / "relu.tflite"
+    path.write_bytes(samples.relu())
+    tflite.Interpreter(model_path=str(path).encode())
+
+
+@use(TypeError)
+def threads_beyond_32_bits(tflite, folder):
+    tflite.Interpreter(model_content=samples.relu(), num_threads=2**40)
+
+
+@use(TypeError)
+def threads_beyond_64_bits(tflite, folder):
+    tflite.Interpreter(model_content=samples.relu(), num_threads=2**70)
+
+
+@use(RuntimeError)
+def delegate_at_zero(tflite, folder):
+    class Nothing:
+        def _get_native_delegate_pointer(self):
+            return 0
+
+    tflite.Interpreter(model_content=samples.relu(), experimental_delegates=[Nothing()])
+
+
+@use(None)
+def delegates_are_an_empty_tuple(tflite, folder):
+    tflite.Interpreter(model_content=samples.relu(), experimental_delegates=())
+
+
+@use(None)
+def strict_is_number(tflite, folder):
+    ready(tflite).resize_tensor_input(0, [4, 3], 1)
+
+
+@use(None)
+def strict_is_none(tflite, folder):
+    ready(tflite).resize_tensor_input(0, [1, 4], None)
+
+
+@use(TypeError)
+def strict_is_text(tflite, folder):
+    ready(tflite).resize_tensor_input(0, [4, 3], strict="yes")
+
+
+@use(TypeError)
+def strict_is_list(tflite, folder):
+    ready(tflite).resize_tensor_input(0, [4, 3], strict=[1])
+
+
+@use(TypeError)
+def get_index_beyond_32_bits(tflite, folder):
+    ready(tflite).get_tensor(2**40)
+
+
+@use(TypeError)
+def get_index_beyond_64_bits(tflite, folder):
+    ready(tflite).get_tensor(2**70)
+
+
+@use(TypeError)
+def set_index_beyond_64_bits(tflite, folder):
+    ready(tflite).set_tensor(-(2**70), np.ones([1, 3], np.float32))
+
+
+@use(TypeError)
+def view_index_beyond_64_bits(tflite, folder):
+    ready(tflite).tensor(2**70)()
+
+
+@use(TypeError)
+def resize_index_beyond_64_bits(tflite, folder):
+    ready(tflite).resize_tensor_input(2**70, [1, 3])
+
+
+@use(None)
+def whole_numpy_float_as_index(tflite, folder):
+    ready(tflite).get_tensor(np.float32(0))
+
+
+@use(TypeError)
+def wide_numpy_float_as_index(tflite, folder):
+    ready(tflite).get_tensor(np.float64(0))
+
+
+@use(None)
+def details_of_numbers_as_texts(tflite, folder):
+    ready(tflite)._get_tensor_details("0", "0")
+
+
+@use(None)
+def reset_with_view(tflite, folder):
+    interpreter = ready(tflite)
+    view = interpreter.tensor(0)()
+    interpreter.reset_all_variables()
+    del view
+
+
+@use(None)
+def write_to_view_of_output(tflite, folder):
+    interpreter = ready(tflite)
+    interpreter.invoke()
+    view = interpreter.tensor(3)()
+    view *= 2
+
+
+@use(None)
+def preserved_tensor_before_a_run(tflite, folder):
+    ready(tflite, experimental_preserve_all_tensors=True).get_tensor(1)

@@ -92,8 +92,13 @@ fn test(wheel: &Path) -> Result<()> {
     let mut command = Command::new(program(&environment, "python"));
     command.current_dir(&tests).args(["-m", "pytest", "--quiet", "tests"]);
     finish(without_rust(command).envs(setup::environment()?))?;
-    let mut types = Command::new(program(&environment, "python"));
-    finish(types.current_dir(&tests).args(["-m", "mypy", "--strict", "attache", "tests/typed.py"]))
+    let checked = |arguments: &[&str], folder: &Path| {
+        let mut command = Command::new(program(&environment, "python"));
+        finish(command.current_dir(folder).args(arguments))
+    };
+    checked(&["-m", "mypy", "--strict", "attache", "tests/typed.py"], &tests)?;
+    // The types of the native part are those that it has. It is looked for where it is installed.
+    checked(&["-m", "mypy.stubtest", "attache._attache"], &environment)
 }
 
 fn make_environment(folder: &Path) -> Result<()> {
@@ -132,6 +137,14 @@ fn finish(command: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn licenses_are_those_of_the_project() {
+        for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            let read = |folder: PathBuf| fs::read(folder.join(name)).unwrap();
+            assert_eq!(read(root().join("python")), read(root()), "{name}");
+        }
+    }
 
     #[test]
     fn arguments_are_read() {
