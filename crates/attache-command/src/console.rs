@@ -83,6 +83,8 @@ impl Console {
     pub(crate) fn answer(&self, report: &Report) -> io::Result<()> {
         match self.json {
             true => print(&report.json.to_string()),
+            // Everything was printed while the command ran.
+            false if report.text.is_empty() => Ok(()),
             false if report.is_verbatim => print(&report.text),
             false => print(&self.fitted(&report.text)),
         }
@@ -120,6 +122,11 @@ impl Console {
         if !self.quiet {
             self.note(&format!("warning: {line}"));
         }
+    }
+
+    /// Prints lines of a result that others read while the command runs. With `--json` there are none.
+    pub(crate) fn say(&self, text: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { write_line(text) }
     }
 
     /// Prints TensorFlow Lite's log lines about delegation to standard error.
@@ -303,8 +310,13 @@ pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
 
 /// Prints to standard output.
 fn print(text: &str) -> io::Result<()> {
+    write_line(text.trim_end_matches('\n'))
+}
+
+/// Prints a line to standard output at once.
+fn write_line(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    writeln!(output, "{}", text.trim_end_matches('\n')).and_then(|()| output.flush())
+    writeln!(output, "{text}").and_then(|()| output.flush())
 }
 
 #[cfg(test)]

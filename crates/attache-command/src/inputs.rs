@@ -262,7 +262,8 @@ fn check_size(
     [batch, channels]: [usize; 2],
 ) -> Result<(), Failure> {
     let rank = info.shape.rank();
-    let any_size = |signature: &Vec<i32>| signature.len() == rank && signature[rank - 3..rank - 1] == [-1, -1];
+    let any_size =
+        |signature: &Vec<i32>| rank >= 3 && signature.len() == rank && signature[rank - 3..rank - 1] == [-1, -1];
     let is_open = info.shape_signature.as_ref().is_some_and(any_size) && info.shape.elements() == batch * channels;
     let Setting { entry, .. } = setting;
     let mut shapes = entry.shapes.clone();

@@ -206,6 +206,52 @@ pub(crate) struct DeviceArguments {
     pub(crate) threads: Option<u16>,
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
+    /// What other command lines than our own can ask for.
+    #[arg(skip)]
+    pub(crate) delegation: Delegation,
+}
+
+/// TensorFlow Lite's options of delegation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delegation {
+    /// Most partitions of the GPU; `None` for all.
+    pub(crate) max_partitions: Option<usize>,
+    /// Fewest nodes of a partition of the GPU.
+    pub(crate) min_nodes: Option<usize>,
+    /// The first operator of the file that the GPU may run.
+    pub(crate) first_node: Option<usize>,
+    /// The last operator of the file that the GPU may run.
+    pub(crate) last_node: Option<usize>,
+    /// A text that stands for the weights of the model in the cache.
+    pub(crate) model_token: Option<String>,
+    /// Whether the GPU is asked before the delegate of a library.
+    pub(crate) gpu_first: bool,
+}
+
+impl Default for DeviceArguments {
+    fn default() -> Self {
+        Self {
+            delegate: None,
+            backend: None,
+            adapter: None,
+            precision: PrecisionName::F32,
+            no_shader_f16: false,
+            as_hardware: false,
+            emulate_matrices: false,
+            quantized: QuantizedName::Auto,
+            submission: None,
+            inference_preference: None,
+            usual_preference: PreferenceName::FastSingleAnswer,
+            variant: None,
+            external: ExternalArguments::default(),
+            require_delegation: false,
+            cpu_fallback: false,
+            cache: None,
+            threads: None,
+            limits: LimitArguments::default(),
+            delegation: Delegation::default(),
+        }
+    }
 }
 
 #[derive(Args, Clone, Debug, Default)]

@@ -11,7 +11,7 @@ mod trace;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use attache::{Interpreter, Model, Report as Figures, TensorInfo};
+use attache::Report as Figures;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -20,12 +20,14 @@ use crate::arguments::entry::Entry;
 use crate::arguments::{DeviceArguments, EntryArguments, IoName, PreferenceName, whole};
 use crate::console::{Console, Report, counted};
 use crate::device::Device;
+use crate::device::start::{StartUp, Started};
 use crate::failure::Failure;
 use crate::inputs::{Given, InputArguments, Setting};
 use crate::io::files;
 use crate::io::source::Source;
+use crate::measure::caller::Caller;
 use crate::measure::memory::peak_resident_bytes;
-use crate::measure::timing::{Durations, Stop, milliseconds};
+use crate::measure::timing::{Statistics, Stop, milliseconds};
 use profile::Profiles;
 
 /// Number of consecutive runs on the same inputs in one round of the pipelined measurement.
@@ -81,38 +83,19 @@ pub(super) struct Bench {
     device: DeviceArguments,
 }
 
-/// The time until the first run is possible, in milliseconds.
-struct StartUp {
-    /// Reading the file, while the device is opened on another thread.
-    read: f64,
-    /// From the bytes of the file to an interpreter, without the search for a device and its opening.
-    init: f64,
-    /// From the start of reading and opening to an interpreter: what goes on side by side counts once.
-    ready: f64,
-}
-
 /// The measured times, in milliseconds unless stated otherwise.
 struct Times {
     start_up: StartUp,
     first: f64,
-    end_to_end: Durations,
-    pipelined: Durations,
+    end_to_end: Statistics,
+    pipelined: Statistics,
     /// Microseconds from the start of a run, with inputs already written, until it is submitted to the
     /// device; `None` if runs cannot be asynchronous.
-    submit_us: Option<Durations>,
+    submit_us: Option<Statistics>,
     /// Milliseconds that it took to bind inputs and outputs, with the pinning of imported memory.
     bind: f64,
     /// Bytes of inputs and outputs that a run copies between host and GPU; `None` if they are not counted.
     io_bytes: Option<u64>,
-}
-
-/// The caller's side of a model: an interpreter, and memory for every input and output.
-struct Caller {
-    interpreter: Interpreter,
-    inputs: Vec<Vec<u8>>,
-    outputs: Vec<Vec<u8>>,
-    /// Whether inputs and outputs are bound, so that runs neither write nor read them.
-    is_bound: bool,
 }
 
 impl Command for Bench {
@@ -131,25 +114,19 @@ impl Bench {
         files::check_destinations(destinations.into_iter().flatten().map(PathBuf::as_path))?;
         let source = Source::find(model)?;
         let name = source.name.clone();
-        let begin = Instant::now();
-        let opening = Device::open_beside(&self.device.usually(PreferenceName::SustainedSpeed));
-        let start = Instant::now();
-        let bytes = source.read()?;
-        let read = milliseconds(start);
-        let device = opening.wait()?;
-        let start = Instant::now();
-        let model = Model::from_shared(bytes).map_err(|error| Failure::from(error).at(&name))?;
-        let entry = Entry::new(&model, &name, &self.entry)?;
-        let mut interpreter = device.interpreter(&entry)?;
-        let start_up = StartUp { read, init: milliseconds(start), ready: milliseconds(begin) };
+        let started = Started::of(source, &self.device.usually(PreferenceName::SustainedSpeed))?;
+        let entry = Entry::new(&started.model, &name, &self.entry)?;
+        let mut interpreter = started.device.interpreter(&entry)?;
+        let start_up = started.up();
+        let device = &started.device;
         // Report that profiling is impossible before the long measurements start.
         let profiled = self.wants_profile().then(|| device.profiled()).transpose()?;
 
-        let setting = Setting { console, entry: &entry, device: &device };
+        let setting = Setting { console, entry: &entry, device };
         let given = self.inputs.fill_all(setting, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
         console.log(&caller.interpreter.placement().log);
-        let bind = self.bind(&device, &mut caller)?;
+        let bind = self.bind(device, &mut caller)?;
         let times = self.times(console, &mut caller, (start_up, bind));
         let times = times.map_err(|failure| given.explain(&name, failure))?;
         let figures = caller.interpreter.report();
@@ -160,7 +137,7 @@ impl Bench {
             }
             None => None,
         };
-        let measured = Measured { name, device, given, io: self.io, times, figures };
+        let measured = Measured { name, device: device.clone(), given, io: self.io, times, figures };
         let mut text = measured.text(console);
         text.extend(profiles.iter().map(|profiles| format!("\n{}", profiles.text(console))));
         let mut json = measured.json();
@@ -198,7 +175,7 @@ impl Bench {
         let end_to_end = durations(&self.measured().time(|| caller.end_to_end())?)?;
         progress.inc(1);
         progress.set_message("back to back");
-        let rounds = self.rounds().time(|| caller.pipelined())?;
+        let rounds = self.rounds().time(|| caller.repeated(PIPELINED))?;
         let each: Vec<f64> = rounds.iter().map(|round| round / PIPELINED as f64).collect();
         let submit_us = self.submissions(caller)?;
         let before = caller.interpreter.report().io_bytes;
@@ -210,7 +187,7 @@ impl Bench {
     }
 
     /// Measures the microseconds until a run is submitted; `None` if starting a run waits for its end.
-    fn submissions(&self, caller: &mut Caller) -> Result<Option<Durations>, Failure> {
+    fn submissions(&self, caller: &mut Caller) -> Result<Option<Statistics>, Failure> {
         if caller.interpreter.queue_depth() == 1 {
             return Ok(None);
         }
@@ -259,72 +236,8 @@ impl Bench {
     }
 }
 
-fn durations(times: &[f64]) -> Result<Durations, Failure> {
-    Durations::of(times).ok_or_else(|| Failure::usage("nothing was measured"))
-}
-
-impl Caller {
-    /// Creates the caller of an interpreter, whose inputs are filled.
-    fn new(mut interpreter: Interpreter) -> Result<Self, Failure> {
-        let count = interpreter.inputs().len();
-        let inputs = (0..count).map(|index| Ok(interpreter.input_bytes_mut(index)?.to_vec()));
-        let inputs = inputs.collect::<Result<_, Failure>>()?;
-        let outputs = vec![Vec::new(); interpreter.outputs().len()];
-        Ok(Self { interpreter, inputs, outputs, is_bound: false })
-    }
-
-    /// Returns a caller of another interpreter with the same inputs.
-    fn with(&self, interpreter: Interpreter) -> Self {
-        let outputs = vec![Vec::new(); self.outputs.len()];
-        Self { interpreter, inputs: self.inputs.clone(), outputs, is_bound: false }
-    }
-
-    fn write(&mut self) -> Result<(), Failure> {
-        if self.is_bound {
-            return Ok(());
-        }
-        let mut inputs = self.inputs.iter().enumerate();
-        Ok(inputs.try_for_each(|(index, bytes)| self.interpreter.write_bytes(index, bytes))?)
-    }
-
-    fn read(&mut self) -> Result<(), Failure> {
-        if self.is_bound {
-            return Ok(());
-        }
-        for (index, memory) in self.outputs.iter_mut().enumerate() {
-            let TensorInfo { data_type, shape, .. } = &self.interpreter.outputs()[index];
-            // `read_bytes` would wait for the whole output. If type and shape determine the size, parts are
-            // copied as they arrive.
-            let size = data_type.byte_size(shape.elements());
-            memory.resize(size.map_or_else(|| self.interpreter.read_bytes(index).map(<[u8]>::len), Ok)?, 0);
-            self.interpreter.read_bytes_into(index, memory)?;
-        }
-        Ok(())
-    }
-
-    /// Runs the model once, including the copies of inputs from the caller's memory and of outputs to it.
-    fn end_to_end(&mut self) -> Result<(), Failure> {
-        self.write()?;
-        self.interpreter.invoke()?;
-        self.read()
-    }
-
-    /// Runs the model once without reading outputs. Returns the microseconds until the run was submitted.
-    fn submit(&mut self) -> Result<f64, Failure> {
-        self.write()?;
-        let start = Instant::now();
-        let run = self.interpreter.invoke_async()?;
-        let time = milliseconds(start) * 1e3;
-        self.interpreter.wait(run)?;
-        Ok(time)
-    }
-
-    /// Runs the model [`PIPELINED`] times on the same inputs, and reads the outputs of the last run.
-    fn pipelined(&mut self) -> Result<(), Failure> {
-        self.write()?;
-        self.interpreter.invoke_repeatedly(PIPELINED)?;
-        self.read()
-    }
+fn durations(times: &[f64]) -> Result<Statistics, Failure> {
+    Statistics::of(times).ok_or_else(|| Failure::usage("nothing was measured"))
 }
 
 /// Returns the bytes of the arena and their lower bound: the GPU's if anything runs there, else the CPU's.
@@ -411,14 +324,14 @@ impl Measured {
             times.first
         ));
         let milliseconds = |time: f64| format!("{time:.3}");
-        let row = |what: &str, each: usize, times: &Durations| {
-            let Durations { count, median, p5, p95, min, max, mean, std } = *times;
+        let row = |what: &str, each: usize, times: &Statistics| {
+            let Statistics { count, median, p5, p95, min, max, mean, std } = *times;
             let words = [what.to_owned(), (count * each).to_string()];
             words.into_iter().chain([median, p5, p95, min, max, mean, std].map(milliseconds)).collect()
         };
         let rows = [row("end to end", 1, &times.end_to_end), row("pipelined", PIPELINED, &times.pipelined)];
         parts.push(console.table(&["ms", "runs", "median", "p5", "p95", "min", "max", "mean", "std"], &rows));
-        if let Some(Durations { median, p95, .. }) = times.submit_us {
+        if let Some(Statistics { median, p95, .. }) = times.submit_us {
             parts.push(format!("{median:.1} us until a run is the device's (p95 {p95:.1})"));
         }
         if *io != IoName::Host {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache::diff::{QuantizationSteps, Tolerance, Trace, TraceInput};
-use attache::{Delegate, Interpreter};
+use attache::{Delegate, Interpreter, TensorInfo};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ impl Diff {
 }
 
 /// Copies the inputs of one interpreter to another, and returns them.
-fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<TraceInput>, Failure> {
+pub(super) fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<TraceInput>, Failure> {
     let mut inputs = Vec::with_capacity(from.inputs().len());
     for index in 0..from.inputs().len() {
         let bytes = from.input_bytes_mut(index)?.to_vec();
@@ -154,6 +154,12 @@ fn copy_inputs(from: &mut Interpreter, to: &mut Interpreter) -> Result<Vec<Trace
         inputs.push(TraceInput { shape: from.inputs()[index].shape.clone(), bytes });
     }
     Ok(inputs)
+}
+
+/// Returns the error for an output that cannot be compared.
+pub(super) fn incomparable(index: usize, info: &TensorInfo) -> Failure {
+    let reason = format!("output {index} (\"{}\") of type {}", info.name, info.data_type);
+    Failure::unsupported(format!("{reason} can't be compared, or has another shape on the delegate"))
 }
 
 /// The result of `attache diff`.

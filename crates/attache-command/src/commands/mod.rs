@@ -10,6 +10,7 @@ mod diff;
 mod dump;
 mod inspect;
 mod run;
+mod tflite;
 mod zoo;
 
 use std::ffi::OsString;
@@ -58,6 +59,7 @@ static TABLE: &[Row] = &[
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
     row::<cache::Cache>("cache", "List, verify or clear stored plans and packed weights"),
+    row::<tflite::Tflite>("tflite", "Run a tool of TensorFlow Lite's, with its own flags and output"),
     row::<dump::Dump>("dump", "Print a stage of a model's way to the device"),
     row::<completions::Completions>("completions", "Print a script with which a shell completes this command"),
 ];
@@ -101,6 +103,11 @@ fn command_line() -> clap::Command {
 /// Runs the command that the arguments name (the first is the program's own name), prints its result, and
 /// returns the exit status.
 pub(crate) fn run(arguments: Vec<OsString>) -> Status {
+    if tflite::is_tool(&arguments) {
+        logging::start(LevelFilter::WARN);
+        let console = Console::new(false);
+        return answer(tflite::run_as_tool(&arguments, &console), &console);
+    }
     // Errors are printed as JSON on request even if the command line cannot be parsed.
     let console = Console::new(arguments.iter().any(|argument| argument == "--json"));
     let result = match command_line().try_get_matches_from(arguments) {

@@ -1,7 +1,7 @@
 //! `attache run`: runs a model once, prints a summary of its outputs and what they mean, and writes them to
 //! files.
 
-mod detections;
+pub(super) mod detections;
 mod draw;
 mod key_points;
 mod maps;

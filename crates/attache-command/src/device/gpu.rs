@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{Adapter, DevicePeaks, Gpu, OpenTimes, Wish};
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
-use crate::arguments::{BackendName, IoName, PrecisionName, PreferenceName, QuantizedName, SubmissionName};
+use crate::arguments::{BackendName, Delegation, IoName, PrecisionName, PreferenceName, QuantizedName, SubmissionName};
 use crate::failure::{Failure, Kind};
 
 /// The delegate of an opened GPU.
@@ -60,6 +60,7 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
     if let Some(folder) = &wish.cache {
         options = options.cache(folder);
     }
+    options = delegation(options, &wish.delegation);
     if let Some(text) = &wish.adapter {
         options = options.adapter(text);
     }
@@ -79,6 +80,27 @@ pub(super) fn open(wish: &Wish) -> Result<Option<Gpu>, Failure> {
             })
         }
     }
+}
+
+/// Returns the options with TensorFlow Lite's options of delegation.
+fn delegation(mut options: GpuDelegateOptions, delegation: &Delegation) -> GpuDelegateOptions {
+    let Delegation { max_partitions, min_nodes, first_node, last_node, model_token, .. } = delegation;
+    if let Some(most) = max_partitions {
+        options = options.max_delegated_partitions(*most);
+    }
+    if let Some(least) = min_nodes {
+        options = options.min_nodes_per_partition(*least);
+    }
+    if let Some(first) = first_node {
+        options = options.first_delegate_node_index(*first);
+    }
+    if let Some(last) = last_node {
+        options = options.last_delegate_node_index(*last);
+    }
+    if let Some(token) = model_token {
+        options = options.model_token(token);
+    }
+    options
 }
 
 /// Returns the kernel variant with this name. The names of version 0.1 are still accepted.

@@ -16,20 +16,22 @@ mod external;
 #[path = "no_external.rs"]
 mod external;
 
+pub(crate) mod start;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use attache::graph::Graph;
-use attache::{Delegate, Interpreter, InterpreterBuilder, Limits, Model, stages};
+use attache::{CompiledModel, Delegate, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
 use crate::arguments::entry::Entry;
 use crate::arguments::{
-    BackendName, CacheArgument, DelegateName, DeviceArguments, IoName, PrecisionName, PreferenceName, QuantizedName,
-    SubmissionName,
+    BackendName, CacheArgument, DelegateName, Delegation, DeviceArguments, IoName, PrecisionName, PreferenceName,
+    QuantizedName, SubmissionName,
 };
 use crate::failure::{Failure, Kind};
 use crate::measure::timing::milliseconds;
@@ -106,6 +108,7 @@ pub(crate) struct Wish {
     pub(crate) software: bool,
     /// The folder for stored plans; `None` if none are stored.
     pub(crate) cache: Option<PathBuf>,
+    pub(crate) delegation: Delegation,
 }
 
 /// Where models run: on a GPU with the CPU for the rest, or on the CPU alone.
@@ -125,6 +128,7 @@ pub(crate) struct Device {
     is_profiled: bool,
     /// The folder for packed weights of the CPU; `None` if none are stored.
     cache: Option<PathBuf>,
+    delegation: Delegation,
     /// Whether a GPU was looked for.
     is_searched: bool,
     /// Milliseconds spent on choosing and opening the device.
@@ -185,6 +189,7 @@ fn wish(arguments: &DeviceArguments) -> Result<Option<Wish>, Failure> {
         variant: variant.clone(),
         software,
         cache: arguments.cache.as_ref().and_then(CacheArgument::folder),
+        delegation: arguments.delegation.clone(),
     }))
 }
 
@@ -241,6 +246,7 @@ impl Device {
             cpu_fallback: arguments.cpu_fallback,
             is_profiled: false,
             cache: arguments.cache.as_ref().and_then(CacheArgument::folder),
+            delegation: arguments.delegation.clone(),
             is_searched,
             milliseconds: milliseconds(start),
         };
@@ -304,6 +310,11 @@ impl Device {
 
     /// Builds an interpreter that uses this device.
     pub(crate) fn interpreter(&self, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
+        self.compiled(entry)?.interpreter().map_err(|error| entry.failure(error))
+    }
+
+    /// Compiles the subgraph for this device, for one or several interpreters.
+    pub(crate) fn compiled(&self, entry: &Entry<'_>) -> Result<CompiledModel, Failure> {
         let mut builder = self.builder(entry.model).profile(self.is_profiled);
         for delegate in self.delegates() {
             builder = builder.delegate(delegate);
@@ -311,12 +322,12 @@ impl Device {
         if self.has_delegate() {
             builder = builder.require_delegation(self.require_delegation).cpu_fallback(self.cpu_fallback);
         }
-        build(builder, entry)
+        compile(builder, entry)
     }
 
     /// Builds an interpreter that runs on the CPU alone.
     pub(crate) fn reference(&self, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
-        build(self.builder(entry.model), entry)
+        compile(self.builder(entry.model), entry)?.interpreter().map_err(|error| entry.failure(error))
     }
 
     /// Returns the error of a run on the CPU with inputs filled by `fill`; `None` if there is no error. If
@@ -339,7 +350,10 @@ impl Device {
 
     /// Returns a builder of an interpreter with this device's threads and limits, but without its GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
-        let builder = Interpreter::builder(model).threads(self.threads).limits(self.limits.clone());
+        let mut builder = Interpreter::builder(model).threads(self.threads).limits(self.limits.clone());
+        if let Some(token) = &self.delegation.model_token {
+            builder = builder.model_token(token);
+        }
         self.cache.iter().fold(builder, InterpreterBuilder::cache)
     }
 
@@ -382,7 +396,8 @@ impl Device {
     /// Returns the delegates in the order in which they are asked: that of a library and that of a GPU, where there are.
     pub(crate) fn delegates(&self) -> Vec<Arc<dyn Delegate>> {
         let gpu = self.gpu.iter().map(|gpu| gpu.delegate.clone() as Arc<dyn Delegate>);
-        self.external.iter().cloned().chain(gpu).collect()
+        let external = self.external.iter().cloned();
+        if self.delegation.gpu_first { gpu.chain(external).collect() } else { external.chain(gpu).collect() }
     }
 
     /// Returns a text that says which operator of the subgraph runs where, and why.
@@ -436,43 +451,23 @@ pub(crate) fn shapes_are_known(entry: &Entry<'_>) -> bool {
     stages::graph(entry.model, entry.index, &[]).is_ok_and(|(graph, _)| is_known(&graph))
 }
 
-/// Builds the interpreter of the subgraph, with its shapes.
-fn build(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Interpreter, Failure> {
+/// Compiles the subgraph, with its shapes.
+fn compile(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<CompiledModel, Failure> {
     if let Some(key) = entry.signature {
         builder = builder.signature(key);
     }
     for (input, shape) in &entry.shapes {
         builder = builder.input_shape(*input, shape);
     }
-    builder.build().map_err(|error| entry.failure(error))
+    builder.compile().map_err(|error| entry.failure(error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::{ExternalArguments, LimitArguments};
 
     fn arguments() -> DeviceArguments {
-        DeviceArguments {
-            delegate: None,
-            backend: None,
-            adapter: None,
-            precision: PrecisionName::F32,
-            no_shader_f16: false,
-            as_hardware: false,
-            emulate_matrices: false,
-            quantized: QuantizedName::View,
-            submission: None,
-            inference_preference: None,
-            usual_preference: PreferenceName::FastSingleAnswer,
-            variant: None,
-            external: ExternalArguments::default(),
-            require_delegation: false,
-            cpu_fallback: false,
-            cache: None,
-            threads: None,
-            limits: LimitArguments::default(),
-        }
+        DeviceArguments::default()
     }
 
     #[test]

@@ -39,9 +39,9 @@ impl Summary {
 }
 
 /// Returns the indices of the `count` largest values, largest first, equal ones in order of index; NaN counts
-/// as −∞.
+/// as −∞, and −0 equals 0.
 pub(crate) fn largest(values: &[f64], count: usize) -> Vec<usize> {
-    let key = |index: usize| if values[index].is_nan() { f64::NEG_INFINITY } else { values[index] };
+    let key = |index: usize| if values[index].is_nan() { f64::NEG_INFINITY } else { values[index] + 0.0 };
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&left, &right| key(right).total_cmp(&key(left)).then(left.cmp(&right)));
     order.truncate(count);
@@ -63,6 +63,7 @@ mod tests {
     fn the_largest_come_first() {
         assert_eq!(largest(&[0.1, f64::NAN, 0.7, 0.7, 0.2], 3), [2, 3, 4]);
         assert_eq!(largest(&[1.0], 5), [0]);
+        assert_eq!(largest(&[-0.0, 0.0, -0.0], 3), [0, 1, 2]);
     }
 
     #[test]

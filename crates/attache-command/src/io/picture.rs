@@ -59,11 +59,23 @@ impl Scaling {
     }
 }
 
+/// Where the pixels of a resized picture are in the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grid {
+    /// Pixel centres are at half positions: `source = (target + ½) · from / to − ½`, clamped to the picture.
+    Centres,
+    /// Pixels are at whole positions: `source = target · from / to`, as in TensorFlow Lite's evaluations.
+    Corners,
+}
+
 /// Returns the two source positions next to a target position, and the weight of the second one, where an
-/// axis is resized from `from` to `to` positions. Pixel centres are at half positions:
-/// `source = (target + ½) · from / to − ½`, clamped to the picture.
-fn neighbours(target: usize, from: usize, to: usize) -> (usize, usize, f32) {
-    let source = (target as f32 + 0.5) * (from as f32 / to as f32) - 0.5;
+/// axis is resized from `from` to `to` positions.
+fn neighbours(target: usize, from: usize, to: usize, grid: Grid) -> (usize, usize, f32) {
+    let scale = from as f32 / to as f32;
+    let source = match grid {
+        Grid::Centres => (target as f32 + 0.5) * scale - 0.5,
+        Grid::Corners => target as f32 * scale,
+    };
     let source = source.clamp(0.0, (from - 1) as f32);
     let low = source as usize;
     (low, (low + 1).min(from - 1), source - low as f32)
@@ -88,12 +100,33 @@ impl Picture {
         Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
     }
 
+    /// Returns the square in the middle of the picture whose side is this fraction of the shorter side, rounded.
+    pub(crate) fn centre(&self, fraction: f64) -> Self {
+        let side = |extent: usize| (extent as f64 * fraction).round() as usize;
+        let side = side(self.height).min(side(self.width)).max(1);
+        let [top, left] =
+            [self.height, self.width].map(|extent| ((extent - side.min(extent)) as f64 / 2.0).round() as usize);
+        let rows = (top..top + side).flat_map(|y| {
+            let begin = (y * self.width + left) * 3;
+            &self.values[begin..begin + side * 3]
+        });
+        Self { height: side, width: side, values: rows.copied().collect() }
+    }
+
     /// Returns the picture resized to `height × width` pixels, with bilinear interpolation.
     pub(crate) fn stretched(&self, height: usize, width: usize) -> Self {
-        let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width)).collect();
+        self.stretched_on(height, width, Grid::Centres)
+    }
+
+    /// Returns the picture resized to `height × width` pixels on this grid, with bilinear interpolation.
+    pub(crate) fn stretched_on(&self, height: usize, width: usize, grid: Grid) -> Self {
+        if (height, width) == (self.height, self.width) {
+            return self.clone();
+        }
+        let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width, grid)).collect();
         let mut values = Vec::with_capacity(height * width * 3);
         for y in 0..height {
-            let (top, bottom, down) = neighbours(y, self.height, height);
+            let (top, bottom, down) = neighbours(y, self.height, height, grid);
             for &(left, right, along) in &columns {
                 for channel in 0..3 {
                     let at = |y: usize, x: usize| self.values[(y * self.width + x) * 3 + channel];
@@ -176,13 +209,15 @@ pub(crate) struct Filled {
 }
 
 impl Input<'_> {
-    /// Returns the input's batch size, height, width and number of channels, which must be 1 to 4; the batch
-    /// size of an input of rank 3 is 1.
+    /// Returns the input's batch size, height, width and number of channels, which must be 1 to 4. An input of rank 3
+    /// lacks the batch or, if its last extent is no number of channels, the channels; one of rank 2 lacks both.
     pub(crate) fn extents(&self) -> Result<[usize; 4], Failure> {
         let shape = self.shape;
         let extents = match *shape.extents() {
             [batch, height, width, channels] => [batch, height, width, channels],
-            [height, width, channels] => [1, height, width, channels],
+            [height, width, channels @ 1..=4] => [1, height, width, channels],
+            [batch @ 1, height, width] => [batch, height, width, 1],
+            [height, width] if height > 1 && width > 1 => [1, height, width, 1],
             _ => [0; 4],
         };
         match extents {

@@ -1,4 +1,5 @@
 //! Measures the duration of runs and the memory use of the process.
 
+pub(crate) mod caller;
 pub(crate) mod memory;
 pub(crate) mod timing;

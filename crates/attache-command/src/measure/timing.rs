@@ -1,5 +1,6 @@
 //! Repeats work until its duration is known well enough, and summarizes the durations.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -22,15 +23,47 @@ impl Stop {
     }
 
     /// Runs `work` until the condition is reached. Returns the milliseconds that each run took.
-    pub(crate) fn time(&self, mut work: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+    pub(crate) fn time(&self, work: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
+        self.time_at(Pace::Free, work)
+    }
+
+    /// Does as [`Stop::time`], with runs that start at this pace. Pauses count for the condition, and not for a run.
+    pub(crate) fn time_at(
+        &self,
+        pace: Pace,
+        mut work: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<Vec<f64>, Failure> {
         let (start, mut times) = (Instant::now(), Vec::new());
         while !self.is_reached(times.len(), start.elapsed()) {
             let run = Instant::now();
             work()?;
             times.push(milliseconds(run));
+            let pause = match pace {
+                Pace::Free => continue,
+                Pace::Delay(pause) => pause,
+                // Runs that took too long are made up for: the times at which they should start do not move.
+                Pace::Every(interval) => {
+                    let due = interval.saturating_mul(times.len().try_into().unwrap_or(u32::MAX));
+                    due.saturating_sub(start.elapsed())
+                }
+            };
+            if !self.is_reached(times.len(), start.elapsed()) {
+                thread::sleep(pause);
+            }
         }
         Ok(times)
     }
+}
+
+/// When a run starts after the one before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// At once.
+    Free,
+    /// After a pause.
+    Delay(Duration),
+    /// So that runs start this far apart, as far as they are short enough.
+    Every(Duration),
 }
 
 /// Returns the milliseconds since an instant.
@@ -38,12 +71,12 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Summary of durations, in the unit of the durations. A percentile is the element at index
+/// Summary of numbers, such as durations, in their unit. A percentile is the element at index
 /// `floor(count · percent / 100)` of the sorted durations, as in TensorFlow Lite's benchmark.
 /// Measurements of version 0.1 have no `count`, `max` and `std`, which are then 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Durations {
-    /// Number of durations.
+pub(crate) struct Statistics {
+    /// How many numbers there are.
     #[serde(default)]
     pub(crate) count: usize,
     pub(crate) median: f64,
@@ -58,8 +91,8 @@ pub(crate) struct Durations {
     pub(crate) std: f64,
 }
 
-impl Durations {
-    /// Summarizes durations; returns `None` if there are none.
+impl Statistics {
+    /// Summarizes numbers; returns `None` if there are none.
     pub(crate) fn of(times: &[f64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -80,10 +113,24 @@ mod tests {
     fn percentiles_are_elements() {
         let times: Vec<f64> = (0..100).rev().map(f64::from).collect();
         let std = (9999.0_f64 / 12.0).sqrt();
-        let expected = Durations { count: 100, median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, max: 99.0, mean: 49.5, std };
-        assert_eq!(Durations::of(&times), Some(expected));
-        assert_eq!(Durations::of(&[2.0]).unwrap().p95, 2.0);
-        assert_eq!(Durations::of(&[]), None);
+        let expected =
+            Statistics { count: 100, median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, max: 99.0, mean: 49.5, std };
+        assert_eq!(Statistics::of(&times), Some(expected));
+        assert_eq!(Statistics::of(&[2.0]).unwrap().p95, 2.0);
+        assert_eq!(Statistics::of(&[]), None);
+    }
+
+    #[test]
+    fn runs_keep_their_pace() {
+        let start = Instant::now();
+        let stop = Stop { runs: 4, seconds: 0.0, most: 60.0 };
+        let interval = Duration::from_millis(20);
+        let times = stop.time_at(Pace::Every(interval), || Ok(())).unwrap();
+        // There is a pause between two runs, and none after the last.
+        assert!(start.elapsed() >= 3 * interval && times.iter().all(|time| *time < 20.0), "{times:?}");
+        let start = Instant::now();
+        stop.time_at(Pace::Delay(interval), || Ok(())).unwrap();
+        assert!(start.elapsed() >= 3 * interval);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::profile::{Dispatch, Profile};
 use crate::console::{Console, Report};
 use crate::failure::Failure;
 use crate::io::files;
-use crate::measure::timing::Durations;
+use crate::measure::timing::Statistics;
 
 /// The parts of `bench --json` that are compared.
 #[derive(Deserialize)]
@@ -22,8 +22,8 @@ struct Answer {
     model: String,
     init_ms: f64,
     first_ms: f64,
-    e2e_ms: Durations,
-    pipelined_ms: Durations,
+    e2e_ms: Statistics,
+    pipelined_ms: Statistics,
     profile: Option<Profile>,
 }
 

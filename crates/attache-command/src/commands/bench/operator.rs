@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::timing::Durations;
+use crate::measure::timing::Statistics;
 
 /// An operator of the model file: its index in the subgraph and its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(super) fn label(operators: &[Operator]) -> String {
 
 /// Returns the median; 0 if there are no times.
 pub(super) fn median(times: &[f64]) -> f64 {
-    Durations::of(times).map_or(0.0, |durations| durations.median)
+    Statistics::of(times).map_or(0.0, |durations| durations.median)
 }
 
 /// Returns `part` in percent of `whole`; 0 if `whole` is 0.

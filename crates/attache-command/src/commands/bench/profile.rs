@@ -4,12 +4,12 @@
 use attache::ProfiledDispatch;
 use serde::{Deserialize, Serialize};
 
-use super::Caller;
 use super::operator::{Operator, label, median, names, percent};
 use super::operators::CpuProfile;
 use crate::console::Console;
 use crate::device::{Device, DevicePeaks};
 use crate::failure::Failure;
+use crate::measure::caller::Caller;
 use crate::measure::timing::Stop;
 
 /// Number of warm-up runs before the profiled runs.

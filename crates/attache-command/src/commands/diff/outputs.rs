@@ -4,6 +4,7 @@ use attache::diff::{Difference, Tolerance};
 use attache::{Interpreter, TensorInfo};
 use serde_json::{Value, json};
 
+use super::incomparable;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -32,10 +33,7 @@ impl Outputs {
         let mut passes = true;
         for (index, info) in self.infos.iter().enumerate() {
             let difference = Difference::of(info.data_type, reference.read_bytes(index)?, test.read_bytes(index)?);
-            let difference = difference.ok_or_else(|| {
-                let reason = format!("output {index} (\"{}\") of type {}", info.name, info.data_type);
-                Failure::unsupported(format!("{reason} can't be compared, or has another shape on the delegate"))
-            })?;
+            let difference = difference.ok_or_else(|| incomparable(index, info))?;
             passes &= difference.is_within(limit);
             self.differences[index].push(difference);
         }
