@@ -17,7 +17,7 @@ use crate::io::picture::{Filled, Input, Picture, Scaling};
 use crate::io::random::Random;
 
 // A doc comment on this structure would replace the descriptions of the commands that take it.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
     #[arg(short, long, value_name = "[NAME=]FILE")]
