@@ -22,6 +22,16 @@ pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
+    #[command(flatten)]
+    scaling: ScalingArguments,
+    /// Seed of random inputs [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
+    seed: Option<u64>,
+}
+
+// The same holds here.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ScalingArguments {
     /// Value to subtract from a picture's values, 0 to 255 [default: from the model's metadata, else 127.5; see --std]
     #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]
     mean: Option<f32>,
@@ -32,9 +42,35 @@ pub(crate) struct InputArguments {
     /// int8 takes them minus 128, and int16 takes -1 to 1, quantized.
     #[arg(long, value_name = "Y", requires = "mean", allow_hyphen_values = true, value_parser = divisor)]
     std: Option<f32>,
-    /// Seed of random inputs [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64, 0>)]
-    seed: Option<u64>,
+}
+
+impl ScalingArguments {
+    /// Returns the normalization for pictures of an input: from the command line, or else from the model; `None` if
+    /// neither has one.
+    pub(crate) fn scaling(
+        &self,
+        console: &Console,
+        entry: &Entry<'_>,
+        index: usize,
+        data_type: DataType,
+        channels: usize,
+    ) -> Option<Scaling> {
+        if let (Some(mean), Some(std)) = (self.mean, self.std) {
+            return Some(Scaling { mean: vec![mean], std: vec![std] });
+        }
+        // Only the first subgraph has metadata.
+        let own = entry.model.normalization(index).filter(|_| entry.index == 0)?;
+        let own = Scaling { mean: own.mean, std: own.std };
+        if !own.is_sound(channels) {
+            console.warn(&format!(
+                "the model's metadata has no usable mean and deviation for input {index}, so they are ignored; --mean and \
+                --std give others"
+            ));
+            return None;
+        }
+        // In the metadata of quantized models, the identity means that values are stored unchanged.
+        Some(own).filter(|own| is_float(data_type) || !own.is_identity())
+    }
 }
 
 /// What filling inputs depends on: the subgraph that runs, the device, and the console for warnings.
@@ -156,7 +192,7 @@ impl InputArguments {
     /// Returns an error if `--mean` and `--std` are given without a picture; warns if `--seed` is given
     /// without a random input.
     fn check_use(&self, console: &Console, pictures: usize, given: &Given) -> Result<(), Failure> {
-        if self.std.is_some() && pictures == 0 {
+        if self.scaling.std.is_some() && pictures == 0 {
             let text =
                 "--mean and --std are for pictures, and no --input is one; leave them out, or give a PNG or JPEG file";
             return Err(Failure::usage(text));
@@ -205,7 +241,7 @@ impl InputArguments {
         let mut input = Input { shape, data_type: *data_type, quantization: quantization.as_ref(), scaling: None };
         let [batch, .., channels] = input.extents()?;
         check_size(setting, (index, info), picture, [batch, channels])?;
-        input.scaling = self.scaling(setting, index, *data_type, channels)?;
+        input.scaling = self.scaling.scaling(setting.console, setting.entry, index, *data_type, channels);
         let scales = quantization.as_ref().map_or(0, |quantization| quantization.scale.len());
         if scales > 1 {
             return Err(Failure::unsupported(format!("input {index} has {scales} scales; give a .npy file")));
@@ -219,33 +255,6 @@ impl InputArguments {
             ));
         }
         Ok((array, is_float(*data_type) && input.scaling.is_none()))
-    }
-
-    /// Returns the normalization for pictures from the command line, or else from the model; `None` if
-    /// neither has one.
-    fn scaling(
-        &self,
-        setting: Setting<'_>,
-        index: usize,
-        data_type: DataType,
-        channels: usize,
-    ) -> Result<Option<Scaling>, Failure> {
-        if let (Some(mean), Some(std)) = (self.mean, self.std) {
-            return Ok(Some(Scaling { mean: vec![mean], std: vec![std] }));
-        }
-        // Only the first subgraph has metadata.
-        let own = setting.entry.model.normalization(index).filter(|_| setting.entry.index == 0);
-        let Some(own) = own else { return Ok(None) };
-        let own = Scaling { mean: own.mean, std: own.std };
-        if !own.is_sound(channels) {
-            setting.console.warn(&format!(
-                "the model's metadata has no usable mean and deviation for input {index}, so they are ignored; --mean and \
-                --std give others"
-            ));
-            return Ok(None);
-        }
-        // In the metadata of quantized models, the identity means that values are stored unchanged.
-        Ok(Some(own).filter(|own| is_float(data_type) || !own.is_identity()))
     }
 }
 

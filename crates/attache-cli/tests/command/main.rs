@@ -8,6 +8,7 @@ mod bad_inputs;
 mod devices;
 mod diff;
 mod drawing;
+mod evaluation;
 #[cfg(all(target_os = "linux", feature = "external"))]
 mod external;
 mod inputs;
@@ -18,4 +19,5 @@ mod reports;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod stored;
 mod texts;
+mod tools;
 mod words;

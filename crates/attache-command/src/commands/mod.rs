@@ -9,6 +9,7 @@ mod completions;
 mod devices;
 mod diff;
 mod dump;
+mod eval;
 mod inspect;
 mod report;
 mod run;
@@ -57,6 +58,7 @@ static TABLE: &[Row] = &[
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
     row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
     row::<advise::Advise>("advise", "Measure where and how a model runs best, and say which options to write"),
+    row::<eval::Eval>("eval", "Say how right a model is on a data set"),
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
     row::<report::ReportCommand>("report", "Measure models and write one page about them, or compare two such pages"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),

@@ -33,7 +33,7 @@ pub(crate) fn evaluate(truth: &[ImageBox], found: &[ImageBox]) -> Precisions {
     let classes: BTreeSet<i64> = truth.iter().chain(found).map(|one| one.class).collect();
     let mut thresholds = Vec::new();
     for index in 0..10u8 {
-        let threshold = 0.5 + 0.05 * f32::from(index);
+        let threshold = f32::from(50 + 5 * index) / 100.0;
         let sum: f64 = classes.iter().map(|class| of_class(*class, truth, found, threshold)).sum();
         thresholds.push((threshold, sum / classes.len().max(1) as f64));
     }
@@ -95,7 +95,7 @@ mod tests {
             }
             boxes.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap());
             for step in 0..10u8 {
-                let threshold = 0.5 + 0.05 * f32::from(step);
+                let threshold = [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95][usize::from(step)];
                 count += 1;
                 let mut used = vec![false; own.len()];
                 let mut marks = Vec::new();

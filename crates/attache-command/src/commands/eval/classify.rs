@@ -94,7 +94,9 @@ pub(crate) fn classes(interpreter: &Interpreter, model: &str) -> Result<usize, F
     let count = shape.extents().last().copied().unwrap_or(0);
     let is_numeric = numbers(*data_type, &[]).is_some();
     if count < 1 || shape.elements() != count || !is_numeric {
-        let text = format!("an output of type {data_type} and shape {shape} has no scores of classes; it must be [1, classes]");
+        let text = format!(
+            "an output of type {data_type} and shape {shape} has no scores of classes; it must be [1, classes]"
+        );
         return Err(Failure::unsupported(text).at(model));
     }
     Ok(count)

@@ -110,9 +110,7 @@ fn summary(scores: &[(i64, [Score; 6])]) -> Metrics {
         let rows = scores.iter().filter_map(|(_, own)| own[kind].precision.as_ref());
         mean(rows.flat_map(|rows| rows[thresholds.clone()].iter().flatten().copied()))
     };
-    let recall = |kind: usize| {
-        mean(scores.iter().filter_map(|(_, own)| own[kind].recall.as_ref()).flatten().copied())
-    };
+    let recall = |kind: usize| mean(scores.iter().filter_map(|(_, own)| own[kind].recall.as_ref()).flatten().copied());
     let category = |(category, own): &(i64, [Score; 6])| {
         (*category, mean(own[0].precision.iter().flat_map(|rows| rows.iter().flatten().copied())))
     };

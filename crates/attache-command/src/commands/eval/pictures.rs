@@ -69,8 +69,10 @@ pub(crate) fn size(info: &TensorInfo, model: &str) -> Result<[usize; 2], Failure
         quantization: info.quantization.as_ref(),
         scaling: None,
     };
-    let is_taken =
-        matches!(info.data_type, DataType::Float32 | DataType::Float16 | DataType::UInt8 | DataType::Int8 | DataType::Int16);
+    let is_taken = matches!(
+        info.data_type,
+        DataType::Float32 | DataType::Float16 | DataType::UInt8 | DataType::Int8 | DataType::Int16
+    );
     match input.extents() {
         Ok([1, height, width, _]) if is_taken => Ok([height, width]),
         _ => {

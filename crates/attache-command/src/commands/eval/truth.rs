@@ -130,7 +130,7 @@ fn excess(file: &Path, paths: &[PathBuf], labels: usize) -> Failure {
 /// Finds the missing pictures of a folder whose pictures are numbered without gaps, for `count` labels. Returns the
 /// place of each label's picture, and the names of the missing ones; `None` if the names are not numbered like that.
 fn by_number(paths: &[PathBuf], count: usize) -> Option<(Vec<Option<usize>>, Vec<String>)> {
-    let parts: Option<Vec<(String, usize, usize, String)>> = paths.iter().map(|path| numbered(path)).collect();
+    let parts: Option<Vec<Numbered>> = paths.iter().map(|path| numbered(path)).collect();
     let parts = parts?;
     let (prefix, _, width, extension) = parts.first()?.clone();
     if parts.iter().any(|part| (&part.0, part.2, &part.3) != (&prefix, width, &extension)) {
@@ -150,8 +150,10 @@ fn by_number(paths: &[PathBuf], count: usize) -> Option<(Vec<Option<usize>>, Vec
     Some((places, missing))
 }
 
-/// Splits the name of a picture into what stands before its number, the number, its digits, and the extension.
-fn numbered(path: &Path) -> Option<(String, usize, usize, String)> {
+/// A name: what stands before its number, the number, how many digits it has, and the extension.
+type Numbered = (String, usize, usize, String);
+
+fn numbered(path: &Path) -> Option<Numbered> {
     let (stem, extension) = (path.file_stem()?.to_str()?, path.extension()?.to_str()?);
     let prefix = stem.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let digits = &stem[prefix.len()..];
@@ -183,8 +185,11 @@ mod tests {
 
     use super::*;
 
+    /// Names of pictures with their labels.
+    type Words = Vec<(String, String)>;
+
     /// Pairs pictures of these names with this text. Returns names and labels, and the problems.
-    fn paired(names: &[&str], text: &str, denied: &str) -> Result<(Vec<(String, String)>, Vec<String>), Failure> {
+    fn paired(names: &[&str], text: &str, denied: &str) -> Result<(Words, Vec<String>), Failure> {
         let folder = tempfile::tempdir().unwrap();
         let pictures = folder.path().join("pictures");
         fs::create_dir(&pictures).unwrap();
@@ -214,7 +219,9 @@ mod tests {
         let (pairs, problems) = paired(&["a.png", "b.png", "c.png"], text, "").unwrap();
         assert_eq!(words(&pairs), ["a.png=dog", "c.png=tabby, tiger cat"]);
         assert_eq!(problems.len(), 4, "{problems:?}");
-        for (problem, part) in problems.iter().zip(["no.png: there is no such", "line 4", "line 5", "b.png: it has no label"]) {
+        for (problem, part) in
+            problems.iter().zip(["no.png: there is no such", "line 4", "line 5", "b.png: it has no label"])
+        {
             assert!(problem.contains(part), "{problem}");
         }
     }

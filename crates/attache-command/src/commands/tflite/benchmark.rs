@@ -5,6 +5,7 @@ pub(super) mod options;
 mod profile;
 mod results;
 mod state;
+mod table;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use attache::Profile;
 use serde_json::{Value, json};
 
 use super::delegates;
-use super::flags::{Flag, Flags, Kind, flag, idle};
+use super::flags::Flags;
 use super::lines::{Lines, microseconds, six, statistics};
 use crate::arguments::EntryArguments;
 use crate::arguments::entry::Entry;
@@ -31,135 +32,7 @@ use inputs::Layers;
 use profile::{Step, Steps};
 use results::Files;
 
-use Kind::{Number, Switch, Text, Whole};
-
-const NO_BUFFER: &str = "profiles have as many entries as they need";
-
-/// The flags of `benchmark_model`, beside those of all tools.
-pub(super) static FLAGS: &[Flag] = &[
-    flag("graph", Text, "", "Graph", "model file, or the name of a built-in model"),
-    flag("num_runs", Whole, "50", "Min num runs", "at least so many measured runs"),
-    flag("min_secs", Number, "1", "Min runs duration (seconds)", "at least so many seconds of measured runs"),
-    flag("max_secs", Number, "150", "Max runs duration (seconds)", "at most so many seconds of runs"),
-    flag("warmup_runs", Whole, "1", "Min warmup runs", "at least so many runs before the measured ones"),
-    flag("warmup_min_secs", Number, "0.5", "Min warmup runs duration (seconds)", "at least so many seconds of them"),
-    flag("run_delay", Number, "-1", "Inter-run delay (seconds)", "pause between runs, in seconds"),
-    flag(
-        "run_frequency",
-        Number,
-        "-1",
-        "Number of prorated runs per second",
-        "runs that start in a second, instead of --run_delay",
-    ),
-    flag("num_threads", Whole, "-1", "Num threads", "CPU threads; -1 is as many as there are, at most 4"),
-    flag("use_caching", Switch, "false", "Use caching", "store compiled shaders and packed weights for later starts"),
-    flag("benchmark_name", Text, "", "Benchmark name", "name in the file of results"),
-    flag("output_prefix", Text, "", "Output prefix", "text before the line with the timings"),
-    flag("verbose", Switch, "false", "Log parameter values verbosely", "repeat all flags, with their defaults"),
-    flag("dry_run", Switch, "false", "Run w/o invoking kernels", "prepare the model and run nothing"),
-    flag(
-        "report_peak_memory_footprint",
-        Switch,
-        "false",
-        "Report the peak memory footprint",
-        "look at the memory from time to time",
-    ),
-    flag(
-        "memory_footprint_check_interval_ms",
-        Whole,
-        "50",
-        "Memory footprint check interval (ms)",
-        "how often to look at the memory",
-    ),
-    flag("input_layer", Text, "", "Input layers", "names of all inputs, separated by commas"),
-    flag("input_layer_shape", Text, "", "Input shapes", "their shapes, separated by colons: 1,224,224,3:1,10"),
-    flag("input_layer_value_range", Text, "", "Input value ranges", "ranges of random numbers: name,low,high:…"),
-    flag("input_layer_value_files", Text, "", "Input value files", "files with bytes of inputs: name:file,…"),
-    flag(
-        "require_full_delegation",
-        Switch,
-        "false",
-        "Require full delegation",
-        "fail unless delegates run all operators",
-    ),
-    flag("enable_op_profiling", Switch, "false", "Enable op profiling", "print what each operator takes"),
-    flag("op_profiling_output_mode", Text, "stdout", "Op profiling output mode", "stdout, csv or proto"),
-    flag("op_profiling_output_file", Text, "", "Op profiling output file", "file for the profile as csv or proto"),
-    flag(
-        "profiling_output_csv_file",
-        Text,
-        "",
-        "CSV File to export profiling data to",
-        "the same for csv, in earlier versions",
-    ),
-    flag(
-        "export_model_runtime_info",
-        Switch,
-        "false",
-        "Enable model runtime info export",
-        "write how the model runs to --model_runtime_info_output_file",
-    ),
-    flag("model_runtime_info_output_file", Text, "", "Model runtime info output file", "the file for it"),
-    flag(
-        "print_preinvoke_state",
-        Switch,
-        "false",
-        "Print pre-invoke interpreter state",
-        "print tensors and operators before the runs",
-    ),
-    flag(
-        "print_postinvoke_state",
-        Switch,
-        "false",
-        "Print post-invoke interpreter state",
-        "print tensors and operators after the runs",
-    ),
-    flag("output_filepath", Text, "", "Output file path", "file for the bytes of all outputs"),
-    flag("output_proto_filepath", Text, "", "Output proto file path", "file for the outputs as a tensorflow.Example"),
-    flag("result_file_path", Text, "", "Result file path", "file for the result as a BenchmarkResult"),
-    flag("tensor_name_display_length", Whole, "25", "Tensor name display length", "width of a column of the state"),
-    flag("tensor_type_display_length", Whole, "15", "Tensor type display length", "width of a column of the state"),
-    flag(
-        "alloc_type_display_length",
-        Whole,
-        "18",
-        "Tensor allocation type display length",
-        "width of a column of the state",
-    ),
-    flag("signature_to_run_for", Text, "", "Signature to run", "key of the signature to run"),
-    flag("list_signatures", Switch, "false", "List all signatures", "print the keys of the signatures and end"),
-    idle("allow_fp16", Switch, "false", "Allow fp16", "--gpu_precision_loss_allowed decides it for the GPU"),
-    idle("max_profiling_buffer_entries", Whole, "1024", "Max initial profiling buffer entries", NO_BUFFER),
-    idle(
-        "allow_dynamic_profiling_buffer_increase",
-        Switch,
-        "false",
-        "Allow dynamic increase on profiling buffer",
-        NO_BUFFER,
-    ),
-    idle("release_dynamic_tensors", Switch, "false", "Release dynamic tensor memory", "memory is planned for reuse"),
-    idle(
-        "optimize_memory_for_large_tensors",
-        Whole,
-        "0",
-        "Optimize memory usage for large tensors",
-        "memory is planned for reuse",
-    ),
-    idle(
-        "disable_delegate_clustering",
-        Switch,
-        "false",
-        "Disable delegate clustering",
-        "nodes are clustered in any case",
-    ),
-    idle(
-        "enable_builtin_cast_constant_cache",
-        Switch,
-        "false",
-        "Constant CAST output cache",
-        "casts of constants are computed once in any case",
-    ),
-];
+pub(super) use table::FLAGS;
 
 /// Memory of the process, in bytes more than when the tool started.
 #[derive(Clone, Copy, Debug, Default)]

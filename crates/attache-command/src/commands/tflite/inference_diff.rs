@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::flags::{Flag, Flags, Kind, flag};
 use super::lines::{Lines, microseconds, six};
-use super::{delegates, metrics};
+use super::metrics::{self, Runner};
 use crate::arguments::entry::Entry;
 use crate::arguments::{DelegateName, DeviceArguments};
 use crate::commands::diff::{copy_inputs, incomparable};
@@ -17,7 +17,6 @@ use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
 use crate::inputs::fill_around_the_middle;
-use crate::io::files;
 use crate::io::message::Message;
 use crate::io::random::Random;
 use crate::io::source::Source;
@@ -26,14 +25,9 @@ use crate::measure::timing::{Statistics, milliseconds};
 /// How often each interpreter runs on the same inputs.
 const INVOCATIONS: usize = 3;
 
-/// The flags of `inference_diff_eval`, beside those of all tools.
-pub(super) static FLAGS: &[Flag] = &[
-    flag("model_file", Kind::Text, "", "Model file", "model file, or the name of a built-in model"),
-    flag("output_file_path", Kind::Text, "", "Output file path", "file for the metrics as EvaluationStageMetrics"),
-    flag("num_runs", Kind::Whole, "50", "Num runs", "runs on other inputs, of three invocations each"),
-    flag("num_interpreter_threads", Kind::Whole, "1", "Num interpreter threads", "CPU threads of the test"),
-    flag("delegate", Kind::Text, "", "Delegate", "gpu, or nothing for the CPU"),
-];
+/// The flags of `inference_diff_eval`, beside those of evaluations and of all tools.
+pub(super) static FLAGS: &[Flag] =
+    &[flag("num_runs", Kind::Whole, "50", "Num runs", "runs on other inputs, of three invocations each")];
 
 /// What was measured: milliseconds of each invocation, and the mean absolute difference of each output in each run.
 struct Measured {
@@ -46,21 +40,19 @@ struct Measured {
 /// Runs the tool.
 pub(super) fn run(flags: &Flags, console: &Console) -> Result<Report, Failure> {
     let lines = Lines(console);
-    let (arguments, note) = metrics::device(flags)?;
-    metrics::say_notes(&lines, flags, note)?;
-    files::check_destinations(flags.some("output_file_path").map(Path::new))?;
+    let runner = Runner::of(flags)?;
+    runner.begin(&lines)?;
     let name = flags.required("model_file")?;
     let runs = flags.count("num_runs").ok_or_else(|| Failure::usage("--num_runs must be 1 or more"))?;
     let source = Source::find(Path::new(name))?;
-    let opening = Device::open_beside(&arguments);
+    let opening = Device::open_beside(&runner.device);
     let model = source.open()?;
     let entry = Entry::first(&model, name, Vec::new());
     let device = opening.wait()?;
     let cpu = DeviceArguments { delegate: Some(DelegateName::Cpu), threads: Some(1), ..DeviceArguments::default() };
     let reference = Device::open(&cpu)?.interpreter(&entry)?;
     let test = device.interpreter(&entry)?;
-    console.log(&test.placement().log);
-    lines.say_all(&delegates::applied(flags, test.placement()))?;
+    runner.placed(&lines, console, test.placement())?;
     let measured = measure(console, runs, reference, test).map_err(|failure| failure.at(name))?;
     say(&lines, &measured)?;
     metrics::write(flags, &measured.message())?;

@@ -2,26 +2,57 @@
 
 use std::path::Path;
 
+use attache::Placement;
+
 use super::delegates;
-use super::flags::Flags;
+use super::flags::{Flag, Flags, Kind, flag};
 use super::lines::{Lines, microseconds, six};
 use crate::arguments::DeviceArguments;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::io::files;
 use crate::io::message::Message;
 use crate::measure::timing::Statistics;
 
-/// Returns the device that an evaluation asks for with `--delegate`, or with the flags of all tools, and what is to be
-/// said of a delegate that is not here.
-pub(super) fn device(flags: &Flags) -> Result<(DeviceArguments, Option<String>), Failure> {
-    let threads = flags.count("num_interpreter_threads").or(Some(1));
-    let note =
-        |name: &str| Some(format!("--delegate={name}: there is no such delegate here, so the CPU runs the model"));
-    match flags.text("delegate") {
-        "" | "xnnpack" => Ok((delegates::device(flags, threads)?, None)),
-        "gpu" => Ok((delegates::device(&flags.with("use_gpu", "true"), threads)?, None)),
-        name @ ("nnapi" | "hexagon" | "coreml") => Ok((delegates::device(flags, threads)?, note(name))),
-        other => Err(Failure::usage(format!("--delegate={other}: it must be gpu, xnnpack, nnapi, hexagon or coreml"))),
+/// How an evaluation runs: the flags with what `--delegate` stands for, the device, and what is to be said of a delegate
+/// that is not here.
+pub(super) struct Runner {
+    pub(super) flags: Flags,
+    pub(super) device: DeviceArguments,
+    note: Option<String>,
+}
+
+impl Runner {
+    pub(super) fn of(flags: &Flags) -> Result<Self, Failure> {
+        let threads = flags.count("num_interpreter_threads").or(Some(1));
+        let (flags, note) = match flags.text("delegate") {
+            "" | "xnnpack" => (flags.clone(), None),
+            "gpu" => (flags.with("use_gpu", "true"), None),
+            name @ ("nnapi" | "hexagon" | "coreml") => {
+                let note = format!("--delegate={name}: there is no such delegate here, so the CPU runs the model");
+                (flags.clone(), Some(note))
+            }
+            other => {
+                let text = format!("--delegate={other}: it must be gpu, xnnpack, nnapi, hexagon or coreml");
+                return Err(Failure::usage(text));
+            }
+        };
+        let device = delegates::device(&flags, threads)?;
+        Ok(Self { flags, device, note })
+    }
+
+    /// Prints which flags change nothing, and what is to be said of the delegate. Checks that the metrics can be
+    /// written.
+    pub(super) fn begin(&self, lines: &Lines<'_>) -> Result<(), Failure> {
+        lines.say_all(&self.flags.notes())?;
+        self.note.iter().try_for_each(|note| lines.say(note))?;
+        files::check_destinations(self.flags.some("output_file_path").map(Path::new))
+    }
+
+    /// Prints how much of the model delegates run.
+    pub(super) fn placed(&self, lines: &Lines<'_>, console: &Console, placement: &Placement) -> Result<(), Failure> {
+        console.log(&placement.log);
+        lines.say_all(&delegates::applied(&self.flags, placement))
     }
 }
 
@@ -59,8 +90,10 @@ pub(super) fn write(flags: &Flags, message: &Message) -> Result<(), Failure> {
     }
 }
 
-/// Prints what the flags that change nothing are, and the note about the delegate.
-pub(super) fn say_notes(lines: &Lines<'_>, flags: &Flags, note: Option<String>) -> Result<(), Failure> {
-    lines.say_all(&flags.notes())?;
-    note.map_or(Ok(()), |note| lines.say(note))
-}
+/// The flags that all evaluations have.
+pub(super) static FLAGS: &[Flag] = &[
+    flag("model_file", Kind::Text, "", "Model file", "model file, or the name of a built-in model"),
+    flag("output_file_path", Kind::Text, "", "Output file path", "file for the metrics as EvaluationStageMetrics"),
+    flag("num_interpreter_threads", Kind::Whole, "1", "Num interpreter threads", "CPU threads of an interpreter"),
+    flag("delegate", Kind::Text, "", "Delegate", "gpu, or nothing for the CPU"),
+];

@@ -4,9 +4,11 @@
 mod benchmark;
 mod delegates;
 mod flags;
+mod image_classification;
 mod inference_diff;
 mod lines;
 mod metrics;
+mod object_detection;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -44,8 +46,20 @@ static TOOLS: &[Tool] = &[
     Tool {
         names: &["inference_diff_eval", "inference_diff_run_eval"],
         about: "Compares what a delegate computes with the CPU, on random inputs.",
-        flags: &[inference_diff::FLAGS],
+        flags: &[metrics::FLAGS, inference_diff::FLAGS],
         run: inference_diff::run,
+    },
+    Tool {
+        names: &["image_classification_eval", "run_eval", "image_classification_run_eval"],
+        about: "Says how often a classifier of pictures is right.",
+        flags: &[metrics::FLAGS, image_classification::FLAGS],
+        run: image_classification::run,
+    },
+    Tool {
+        names: &["coco_object_detection_eval", "coco_object_detection_run_eval"],
+        about: "Computes the average precision of a detector of objects.",
+        flags: &[metrics::FLAGS, object_detection::FLAGS],
+        run: object_detection::run,
     },
 ];
 
@@ -62,6 +76,8 @@ const HELP: &str = "Tools:
   benchmark_model                      how long a model takes
   benchmark_model_performance_options  the same with several settings
   inference_diff_eval                  a delegate's outputs against the CPU's
+  image_classification_eval (run_eval) how often a classifier is right
+  coco_object_detection_eval           the average precision of a detector
 
 `attache tflite TOOL --help` lists the flags of a tool. A link to attache with the name of a tool is that tool:
   ln -s $(which attache) benchmark_model && ./benchmark_model --graph=model.tflite";
