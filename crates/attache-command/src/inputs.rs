@@ -30,7 +30,7 @@ pub(crate) struct InputArguments {
 }
 
 // The same holds here.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ScalingArguments {
     /// Value to subtract from a picture's values, 0 to 255 [default: from the model's metadata, else 127.5; see --std]
     #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]

@@ -17,6 +17,8 @@ pub(super) const SECOND: RGBColor = RGBColor(0x8e, 0x6f, 0xc7);
 pub(super) const WIDTHS: [u32; 2] = [340, 860];
 /// Below this width, labels stand above their bars.
 const NARROW: u32 = 500;
+/// Widths of a character of a label, and of the labels of wide charts at most, in pixels.
+const LABEL: (i32, i32) = (7, 380);
 /// Height of the axis below the bars, in pixels.
 const AXIS: i32 = 22;
 
@@ -56,7 +58,11 @@ impl Frame {
         let width = width as i32;
         match width < NARROW as i32 {
             true => Self { left: 4, right: width - 92, row: 38, top: 18, bar: 14, most },
-            false => Self { left: 300, right: width - 130, row: 26, top: 5, bar: 16, most },
+            false => {
+                let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as i32;
+                let left = (longest * LABEL.0 + 16).clamp(110, LABEL.1);
+                Self { left, right: width - 130, row: 26, top: 5, bar: 16, most }
+            }
         }
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Placed {
     pub(super) place: Place,
     /// Why it is there, or what became of it.
     pub(super) note: String,
+    /// Whether it reads constants alone.
+    pub(super) is_constant: bool,
     /// Indices of the operators whose outputs it reads.
     pub(super) reads: Vec<usize>,
 }

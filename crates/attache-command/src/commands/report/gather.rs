@@ -81,7 +81,8 @@ fn placement(main: &Subgraph, nodes: &[NodePlacement]) -> Vec<Placed> {
         reads.retain(|maker| *maker < node.index);
         reads.sort_unstable();
         reads.dedup();
-        Placed { operator: node.operator.clone(), place, note: notes.join("; "), reads }
+        let is_constant = inputs.iter().flatten().all(|tensor| main.tensors[*tensor].constant.is_some());
+        Placed { operator: node.operator.clone(), place, note: notes.join("; "), is_constant, reads }
     };
     nodes.iter().map(placed).collect()
 }

@@ -19,8 +19,35 @@ pub(super) const MOST: usize = 400;
 /// Most characters of a name in its box.
 const MOST_NAME: usize = 22;
 
+/// An operator of the picture: its index in the file, and the places in the picture of those whose outputs it reads.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn<'a> {
+    index: usize,
+    placed: &'a Placed,
+    reads: Vec<usize>,
+}
+
+/// Returns the operators that are worth drawing, and the number of the others: those that were computed in advance from
+/// weights alone.
+pub(super) fn drawn(placed: &[Placed]) -> (Vec<Drawn<'_>>, usize) {
+    let mut drawn: Vec<Drawn<'_>> = Vec::new();
+    let mut places: Vec<Option<usize>> = Vec::with_capacity(placed.len());
+    for (index, placed) in placed.iter().enumerate() {
+        let reads: Vec<usize> = placed.reads.iter().filter_map(|read| *places.get(*read)?).collect();
+        let is_constant = placed.is_constant || (!placed.reads.is_empty() && reads.is_empty());
+        if placed.place == Place::Folded && is_constant {
+            places.push(None);
+            continue;
+        }
+        places.push(Some(drawn.len()));
+        drawn.push(Drawn { index, placed, reads });
+    }
+    let others = placed.len() - drawn.len();
+    (drawn, others)
+}
+
 /// Returns the picture of a placement of at most [`MOST`] operators.
-pub(super) fn graph(placed: &[Placed]) -> String {
+pub(super) fn graph(placed: &[Drawn<'_>]) -> String {
     let placed = &placed[..placed.len().min(MOST)];
     let places = arrange(placed);
     let columns = places.iter().map(|place| place.1 + 1).max().unwrap_or(1);
@@ -37,7 +64,7 @@ pub(super) fn graph(placed: &[Placed]) -> String {
 
 /// Returns row and column of each operator: below all those whose outputs it reads, in the leftmost column that no edge
 /// crosses.
-fn arrange(placed: &[Placed]) -> Vec<(usize, usize)> {
+fn arrange(placed: &[Drawn<'_>]) -> Vec<(usize, usize)> {
     let mut places: Vec<(usize, usize)> = Vec::with_capacity(placed.len());
     let mut used: Vec<Vec<usize>> = Vec::new();
     for (index, operator) in placed.iter().enumerate() {
@@ -66,7 +93,7 @@ fn corner((row, column): (usize, usize)) -> (i32, i32) {
 
 fn draw(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
-    placed: &[Placed],
+    placed: &[Drawn<'_>],
     places: &[(usize, usize)],
 ) -> Result<(), Box<dyn std::error::Error>> {
     for (index, operator) in placed.iter().enumerate() {
@@ -76,15 +103,15 @@ fn draw(
     }
     for (index, operator) in placed.iter().enumerate() {
         let (x, y) = corner(places[index]);
-        let color = match operator.place {
+        let color = match operator.placed.place {
             Place::Cpu => CPU,
             Place::Gpu => GPU,
             Place::Folded => FOLDED,
         };
         area.draw(&Rectangle::new([(x, y), (x + BOX.0, y + BOX.1)], color.filled()))?;
         let style = ("sans-serif", 12).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
-        let name: String = operator.operator.chars().take(MOST_NAME).collect();
-        let text = format!("{index} {name}");
+        let name: String = operator.placed.operator.chars().take(MOST_NAME).collect();
+        let text = format!("{} {name}", operator.index);
         area.draw_text(&text, &style.into_text_style(area), (x + BOX.0 / 2, y + BOX.1 / 2))?;
     }
     area.present()?;
@@ -118,6 +145,7 @@ mod tests {
             operator: "<ADD>".to_owned(),
             place: Place::Gpu,
             note: String::new(),
+            is_constant: false,
             reads: reads.to_vec(),
         };
         reads.iter().map(one).collect()
@@ -126,20 +154,33 @@ mod tests {
     #[test]
     fn operators_stand_below_what_they_read() {
         let placed = placed(&[&[], &[0], &[0], &[1, 2], &[3]]);
-        let places = arrange(&placed);
-        assert_eq!(places, [(0, 0), (1, 0), (1, 1), (2, 0), (3, 0)]);
-        let text = graph(&placed);
+        let (drawn, others) = drawn(&placed);
+        let places = arrange(&drawn);
+        assert_eq!((places, others), (vec![(0, 0), (1, 0), (1, 1), (2, 0), (3, 0)], 0));
+        let text = graph(&drawn);
         assert!(text.contains("3 &lt;ADD&gt;") && !text.contains("<ADD>"), "{text}");
         assert_eq!(text.matches("<rect").count(), 5, "{text}");
         assert_eq!(text.matches("<polyline").count(), 5, "{text}");
     }
 
     #[test]
+    fn what_only_prepares_weights_is_not_drawn() {
+        let mut placed = placed(&[&[], &[0], &[], &[1, 2]]);
+        for index in [0, 1] {
+            placed[index].place = Place::Folded;
+        }
+        placed[0].is_constant = true;
+        let (drawn, others) = drawn(&placed);
+        let found: Vec<(usize, &[usize])> = drawn.iter().map(|one| (one.index, one.reads.as_slice())).collect();
+        assert_eq!((found, others), (vec![(2, &[][..]), (3, &[0])], 2));
+    }
+
+    #[test]
     fn wide_and_empty_models_are_drawn() {
-        let many: Vec<&[usize]> = vec![&[]; 500];
-        assert_eq!(graph(&placed(&many)).matches("<rect").count(), MOST);
+        let many = placed(&vec![&[][..]; 500]);
+        let (drawn, _) = drawn(&many);
+        assert_eq!(graph(&drawn).matches("<rect").count(), MOST);
+        assert!(arrange(&drawn).iter().all(|place| place.1 < MOST_COLUMNS));
         assert!(graph(&[]).contains("<svg"));
-        let places = arrange(&placed(&many));
-        assert!(places.iter().all(|place| place.1 < MOST_COLUMNS));
     }
 }

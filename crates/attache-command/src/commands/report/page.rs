@@ -138,6 +138,9 @@ fn section(index: usize, model: &ModelData) -> Markup {
             (charted(&latencies(study), "ms"))
             h3 { "Every way" }
             (ways(study))
+            h3 { "Memory" }
+            (charted(&memories(study), "MB"))
+            p.quiet { span."key"."cpu" {} "tensors" span."key"."second" {} "weights on the GPU" }
             h3 { "Start-up" }
             (charted(&start_ups(study), "ms"))
             p.quiet {
@@ -149,11 +152,13 @@ fn section(index: usize, model: &ModelData) -> Markup {
                 p.quiet { (profile.summary) }
             }
             (placement(model))
-            details open { summary { "What to write" }
-                @for snippet in &model.snippets { h3 { (snippet.language) } pre { (snippet.text) } }
+            h3 { "What to write" }
+            @for (index, snippet) in model.snippets.iter().enumerate() {
+                details open[index == 0] { summary { (snippet.language) } pre { (snippet.text) } }
             }
             @if !model.remarks.is_empty() {
-                details open { summary { "Remarks" } ul { @for remark in &model.remarks { li { (remark) } } } }
+                h3 { "Remarks" }
+                ul { @for remark in &model.remarks { li { (remark) } } }
             }
         }
     }
@@ -210,6 +215,21 @@ fn start_ups(study: &Study) -> Vec<Bar> {
     ranked(study).into_iter().map(bar).collect()
 }
 
+fn memories(study: &Study) -> Vec<Bar> {
+    let bar = |index: usize| {
+        let way = &study.ways[index];
+        let part = |bytes: u64, color| (bytes as f64 / 1e6, color);
+        Bar {
+            label: way.name.clone(),
+            parts: vec![part(way.arena_bytes, CPU), part(way.weights_bytes, SECOND)],
+            spread: None,
+            note: megabytes(way.arena_bytes + way.weights_bytes),
+            is_strong: index == study.choice,
+        }
+    };
+    ranked(study).into_iter().map(bar).collect()
+}
+
 fn shares(profile: &ProfileData) -> Vec<Bar> {
     let all: f64 = profile.shares.iter().map(|share| share.us).sum();
     let bar = |share: &super::data::Share| Bar {
@@ -226,7 +246,7 @@ fn ways(study: &Study) -> Markup {
     html! {
         div.scroll { table {
             thead { tr {
-                th { "Way" } th { "Run" } th { "5 % – 95 %" } th { "Gain" } th { "Start-up" } th { "Tensors" } th { "Weights on GPU" }
+                th { "Way" } th { "Run" } th { "5 % – 95 %" } th { "Gain" } th { "Start-up" } th { "Memory" }
                 th { "On GPU" } th { "Accuracy beside the CPU" }
             } }
             tbody { @for (index, way) in study.ways.iter().enumerate() {
@@ -236,8 +256,7 @@ fn ways(study: &Study) -> Markup {
                     td { @if let Some(times) = way.e2e_ms { (time(times.p5)) " – " (time(times.p95)) } }
                     td { (gain(study, way)) }
                     td { (time(way.start_ms())) }
-                    td { (megabytes(way.arena_bytes)) }
-                    td { (megabytes(way.weights_bytes)) }
+                    td { (megabytes(way.arena_bytes + way.weights_bytes)) }
                     td { (way.nodes_delegated) " of " (way.nodes) }
                     td.wrap {
                         @if index == study.usual { "the reference" } @else { (way.accuracy_text()) }
@@ -252,6 +271,7 @@ fn ways(study: &Study) -> Markup {
 fn placement(model: &ModelData) -> Markup {
     let number = |place: Place| model.placement.iter().filter(|placed| placed.place == place).count();
     let (gpu, cpu, folded) = (number(Place::Gpu), number(Place::Cpu), number(Place::Folded));
+    let (drawn, of_weights) = graph::drawn(&model.placement);
     let reasons = model.placement.iter().enumerate().filter(|(_, placed)| !placed.note.is_empty());
     html! {
         h3 { "Placement: " (model.placed_way) }
@@ -259,10 +279,11 @@ fn placement(model: &ModelData) -> Markup {
             span."key"."gpu" {} (gpu) " on the GPU" span."key"."cpu" {} (cpu) " on the CPU"
             span."key"."folded" {} (folded) " computed in advance, removed or merged"
         }
-        div.graph tabindex="0" { (PreEscaped(graph::graph(&model.placement))) }
-        @if model.placement.len() > graph::MOST {
-            p.quiet { "The first " (graph::MOST) " of " (model.placement.len()) " operators." }
+        div.graph tabindex="0" { (PreEscaped(graph::graph(&drawn))) }
+        @if of_weights > 0 {
+            p.quiet { "Not drawn: " (count(of_weights, "operator that prepares", "operators that prepare")) " weights in advance." }
         }
+        @if drawn.len() > graph::MOST { p.quiet { "The first " (graph::MOST) " of " (drawn.len()) " operators." } }
         details { summary { "Operators and reasons" }
             div.scroll { table { tbody {
                 @for (index, placed) in reasons { tr { td { (index) " " (placed.operator) } td.wrap { (placed.note) } } }
