@@ -17,7 +17,7 @@ use crate::io::picture::{Filled, Input, Picture, Scaling};
 use crate::io::random::Random;
 
 // A doc comment on this structure would replace the descriptions of the commands that take it.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InputArguments {
     /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
     #[arg(short, long, value_name = "[NAME=]FILE")]
@@ -30,7 +30,7 @@ pub(crate) struct InputArguments {
 }
 
 // The same holds here.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ScalingArguments {
     /// Value to subtract from a picture's values, 0 to 255 [default: from the model's metadata, else 127.5; see --std]
     #[arg(long, value_name = "X", requires = "std", allow_hyphen_values = true, value_parser = finite::<f32>)]

@@ -37,9 +37,11 @@ static OWNED: &[(&str, &str)] = &[
     ("ash", "attache-gpu"),
     ("clap", "attache-command"),
     ("flatbuffers", "attache-model"),
+    ("maud", "attache-command"),
     ("memmap2", "attache-model"),
     ("naga", "attache-gpu"),
     ("numpy", "attache-python"),
+    ("plotters", "attache-command"),
     ("pyo3", "attache-python"),
     ("wgpu", "attache-gpu"),
 ];

@@ -15,6 +15,7 @@ mod inputs;
 mod interface;
 mod models;
 mod naming;
+mod reports;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod stored;
 mod texts;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use attache::{CacheFolder, Limits};
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
@@ -26,7 +27,8 @@ pub(crate) enum BackendName {
 }
 
 /// The values of `--quantized`: how the GPU computes on quantized tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum QuantizedName {
     /// As integers if that costs nothing on the device and every operator allows it, else as floats.
     Auto,
@@ -79,7 +81,8 @@ impl IoName {
 }
 
 /// The values of `--precision`: how the GPU stores floats and computes on them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum PrecisionName {
     /// Everything in 32 bits.
     F32,
@@ -435,6 +438,11 @@ pub(crate) fn divisor(text: &str) -> Result<f32, String> {
 pub(crate) fn tolerance(text: &str) -> Result<f64, String> {
     // No error exceeds a limit of NaN, and every error exceeds a negative limit.
     finite(text).ok().filter(|limit| *limit >= 0.0).ok_or_else(|| "it must be a finite number of 0 or more".to_owned())
+}
+
+/// Parses a number of seconds above 0.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    finite(text).ok().filter(|seconds| *seconds > 0.0).ok_or_else(|| "it must be a finite number above 0".to_owned())
 }
 
 /// The stages of a model's preparation that `dump` prints, in the order from the file to the device.

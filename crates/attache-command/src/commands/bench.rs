@@ -1,10 +1,10 @@
 //! `attache bench`: measures how long a model takes, from its bytes to its outputs, its memory use, and where
 //! its time goes.
 
-mod compare;
+pub(super) mod compare;
 mod operator;
 mod operators;
-mod profile;
+pub(super) mod profile;
 mod svg;
 mod trace;
 

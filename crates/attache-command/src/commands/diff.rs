@@ -3,7 +3,7 @@
 mod bisect;
 mod hybrid;
 mod operators;
-mod outputs;
+pub(super) mod outputs;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,11 +73,7 @@ impl Command for Diff {
         let model = source.open()?;
         let entry = Entry::new(&model, &source.name, &self.entry)?;
         let device = self.checked(opening.wait()?)?;
-        let relative = self.tolerance.unwrap_or(match device.precision {
-            PrecisionName::F32 => LIMIT,
-            PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
-        });
-        let tolerance = Tolerance { relative, steps: self.quantization_steps.unwrap_or_default() };
+        let tolerance = tolerance_for(device.precision, self.tolerance, self.quantization_steps);
         let reference = device.reference(&entry)?;
         let test = device.interpreter(&entry)?;
         let setting = Setting { console, entry: &entry, device: &device };
@@ -143,6 +139,19 @@ impl Diff {
         Failure::of_panics(&figures)?;
         Ok((outputs, kept.unwrap_or_default(), figures.fallback, given))
     }
+}
+
+/// Returns by how much outputs may differ at this precision, unless the command line says otherwise.
+pub(super) fn tolerance_for(
+    precision: PrecisionName,
+    relative: Option<f64>,
+    steps: Option<QuantizationSteps>,
+) -> Tolerance {
+    let usual = match precision {
+        PrecisionName::F32 => LIMIT,
+        PrecisionName::F32F16 | PrecisionName::F16 => LIMIT_16_BITS,
+    };
+    Tolerance { relative: relative.unwrap_or(usual), steps: steps.unwrap_or_default() }
 }
 
 /// Copies the inputs of one interpreter to another, and returns them.

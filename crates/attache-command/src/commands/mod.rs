@@ -1,6 +1,7 @@
 //! The table of commands, and [`run()`], which parses a command line, runs the command that it names, and
 //! returns the exit status.
 
+mod advise;
 mod bench;
 mod cache;
 mod check;
@@ -10,6 +11,7 @@ mod diff;
 mod dump;
 mod eval;
 mod inspect;
+mod report;
 mod run;
 mod tflite;
 mod zoo;
@@ -55,8 +57,10 @@ static TABLE: &[Row] = &[
     row::<run::Run>("run", "Run a model once and say what comes out"),
     row::<check::Check>("check", "Compare golden cases with what comes out here"),
     row::<diff::Diff>("diff", "Compare a delegate with the CPU, as a whole or operator by operator"),
+    row::<advise::Advise>("advise", "Measure where and how a model runs best, and say which options to write"),
     row::<eval::Eval>("eval", "Say how right a model is on a data set"),
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
+    row::<report::ReportCommand>("report", "Measure models and write one page about them, or compare two such pages"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),

@@ -39,7 +39,7 @@ use crate::measure::timing::milliseconds;
 pub(crate) use gpu::{Claims, adapters};
 
 /// Maximum number of CPU threads without `--threads`; machines with fewer threads use as many as they have.
-const DEFAULT_THREADS: usize = 4;
+pub(crate) const DEFAULT_THREADS: usize = 4;
 
 /// A hardware or software GPU, reached through one graphics interface.
 #[derive(Clone, Debug, PartialEq, Serialize)]

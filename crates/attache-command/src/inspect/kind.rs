@@ -124,6 +124,11 @@ impl Kinds {
         Self { counts, float_ends: (main.inputs.iter().any(is_float), main.outputs.iter().any(is_float)) }
     }
 
+    /// Whether an operator is of this kind.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        self.counts.contains_key(&kind)
+    }
+
     /// Returns the kind of the whole model; `None` if it mixes several. Quantized weights decide the kind
     /// even if other operators compute in floats.
     fn whole(&self) -> Option<Kind> {

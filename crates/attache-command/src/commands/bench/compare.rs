@@ -72,7 +72,7 @@ fn read(path: &Path) -> Result<Answer, Failure> {
     })
 }
 
-fn speedup(before: f64, after: f64) -> Option<f64> {
+pub(in crate::commands) fn speedup(before: f64, after: f64) -> Option<f64> {
     (after > 0.0).then(|| before / after)
 }
 

@@ -72,6 +72,11 @@ impl CpuProfile {
         })
     }
 
+    /// Returns the sums over operators of a name, as [`Profiles::shares`](super::profile::Profiles::shares) does.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (String, usize, f64, bool)> {
+        self.totals.iter().map(|total| (total.operators.clone(), total.count, total.us, false))
+    }
+
     /// Summarizes the profile in one line.
     pub(super) fn summary(&self) -> String {
         let Self { runs, cpu_us, operators, .. } = self;

@@ -79,7 +79,7 @@ pub(super) struct Profile {
 }
 
 /// Where the time of a run goes, on the GPU and on the CPU; `None` where nothing runs.
-pub(super) struct Profiles {
+pub(in crate::commands) struct Profiles {
     pub(super) gpu: Option<Profile>,
     pub(super) cpu: Option<CpuProfile>,
 }
@@ -87,7 +87,7 @@ pub(super) struct Profiles {
 impl Profiles {
     /// Profiles a model with a caller of an interpreter that times each dispatch and each operator. It is an
     /// error if the interpreter does not have `placed` partitions, the number without timing.
-    pub(super) fn measure(device: &Device, mut caller: Caller, placed: usize) -> Result<Self, Failure> {
+    pub(in crate::commands) fn measure(device: &Device, mut caller: Caller, placed: usize) -> Result<Self, Failure> {
         let placement = caller.interpreter.placement();
         if placement.partitions != placed {
             let log = placement.log.join("\n");
@@ -116,8 +116,16 @@ impl Profiles {
         }
     }
 
+    /// Returns the sums of both profiles: names of operators, how many there are, microseconds, and whether they run on
+    /// the GPU.
+    pub(in crate::commands) fn shares(&self) -> Vec<(String, usize, f64, bool)> {
+        let totals = self.gpu.iter().flat_map(|profile| &profile.totals);
+        let gpu = totals.map(|total| (total.operators.clone(), total.dispatches, total.us, true));
+        gpu.chain(self.cpu.iter().flat_map(CpuProfile::shares)).collect()
+    }
+
     /// Summarizes both profiles in one line.
-    pub(super) fn summary(&self) -> String {
+    pub(in crate::commands) fn summary(&self) -> String {
         let gpu = self.gpu.as_ref().map(Profile::summary);
         gpu.into_iter().chain(self.cpu.as_ref().map(CpuProfile::summary)).collect::<Vec<_>>().join("; ")
     }

@@ -2,6 +2,7 @@
 
 use attache::diff::{Difference, Tolerance};
 use attache::{Interpreter, TensorInfo};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::incomparable;
@@ -10,21 +11,21 @@ use crate::failure::Failure;
 
 /// The differences of each output in each run (indexed by output, then by run), and the number of runs that
 /// exceed the tolerance.
-pub(super) struct Outputs {
+pub(in crate::commands) struct Outputs {
     infos: Vec<TensorInfo>,
     differences: Vec<Vec<Difference>>,
     failed: usize,
 }
 
 impl Outputs {
-    pub(super) fn new(interpreter: &Interpreter) -> Self {
+    pub(in crate::commands) fn new(interpreter: &Interpreter) -> Self {
         let infos = interpreter.outputs().to_vec();
         Self { differences: vec![Vec::new(); infos.len()], infos, failed: 0 }
     }
 
     /// Compares the outputs of a run and adds the differences. Returns whether all of them are within the
     /// tolerance.
-    pub(super) fn add(
+    pub(in crate::commands) fn add(
         &mut self,
         reference: &Interpreter,
         test: &Interpreter,
@@ -42,19 +43,37 @@ impl Outputs {
     }
 
     /// Returns the number of runs in which an output exceeds the tolerance.
-    pub(super) fn failed(&self) -> usize {
+    pub(in crate::commands) fn failed(&self) -> usize {
         self.failed
     }
 
-    pub(super) fn runs(&self) -> usize {
+    pub(in crate::commands) fn runs(&self) -> usize {
         self.differences.first().map_or(0, Vec::len)
+    }
+
+    /// Sums up the differences of all outputs.
+    pub(in crate::commands) fn summary(&self, limit: &Tolerance) -> Summary {
+        let lines: Vec<Line> = self.lines(limit).collect();
+        let most = |number: fn(&Line) -> f64| lines.iter().map(number).fold(0.0, f64::max);
+        let stepped = self.differences.iter().flatten().filter(|difference| difference.steps.is_some());
+        Summary {
+            largest: most(|line| line.largest),
+            mean: most(|line| line.average),
+            relative: most(|line| line.relative),
+            steps: stepped.map(|difference| difference.largest as u64).max(),
+            nonfinite: (
+                lines.iter().map(|line| line.nonfinite.0).sum(),
+                lines.iter().map(|line| line.nonfinite.1).sum(),
+            ),
+            passes: lines.iter().all(|line| line.passes),
+        }
     }
 
     fn lines<'a>(&'a self, limit: &'a Tolerance) -> impl Iterator<Item = Line> + 'a {
         self.infos.iter().zip(&self.differences).map(move |(info, runs)| Line::new(&info.name, runs, limit))
     }
 
-    pub(super) fn text(&self, console: &Console, limit: &Tolerance) -> String {
+    pub(in crate::commands) fn text(&self, console: &Console, limit: &Tolerance) -> String {
         let heading = ["output", "average", "deviation", "largest", "relative", "nonfinite cpu", "delegate", "passes"];
         let row = |line: Line| {
             let mut row = vec![console.name(&line.name)];
@@ -68,7 +87,7 @@ impl Outputs {
         format!("{table}\n{} of {} runs within {limit}", self.runs() - self.failed, self.runs())
     }
 
-    pub(super) fn json(&self, limit: &Tolerance) -> Vec<Value> {
+    pub(in crate::commands) fn json(&self, limit: &Tolerance) -> Vec<Value> {
         let object = |line: Line| {
             json!({
                 "name": line.name,
@@ -83,6 +102,23 @@ impl Outputs {
         };
         self.lines(limit).map(object).collect()
     }
+}
+
+/// The largest of the differences of all outputs in all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::commands) struct Summary {
+    /// Largest absolute difference.
+    pub(in crate::commands) largest: f64,
+    /// Mean absolute difference of the output where it is largest.
+    pub(in crate::commands) mean: f64,
+    /// Largest difference relative to the largest value of its output.
+    pub(in crate::commands) relative: f64,
+    /// Most quantization steps between two elements; `None` if no output is quantized.
+    pub(in crate::commands) steps: Option<u64>,
+    /// Numbers of values that are not finite on the CPU and on the delegate.
+    pub(in crate::commands) nonfinite: (usize, usize),
+    /// Whether all outputs are within the tolerance in all runs.
+    pub(in crate::commands) passes: bool,
 }
 
 /// The summary of one output's differences over all runs.

@@ -1,0 +1,191 @@
+//! Tests advice and reports: what they measure and say, and what they refuse.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use attache::DataType;
+use serde_json::Value;
+
+use crate::support::{Scratch, attache, dequantize, relu, relu_of, unknown};
+
+/// Returns the ways of a study that were timed.
+fn timed(study: &Value) -> Vec<&Value> {
+    study["ways"].as_array().unwrap().iter().filter(|way| way["run_ms"].is_f64()).collect()
+}
+
+#[test]
+fn advice_measures_threads_and_says_what_to_write() {
+    let scratch = Scratch::new();
+    let model = scratch.write("a model.tflite", &relu());
+    let start = Instant::now();
+    let answer = attache(&["advise", &model, "--budget", "4", "--json"]);
+    assert!(answer.status == 0 && start.elapsed() < Duration::from_secs(12), "{}", answer.stderr);
+    let object = answer.object();
+    let threads: Vec<u64> = timed(&object).iter().filter_map(|way| way["threads"].as_u64()).collect();
+    let available = std::thread::available_parallelism().unwrap().get() as u64;
+    assert!(threads.contains(&1) && threads.contains(&available.min(4)), "{threads:?}");
+    let choice = &object["ways"][object["choice"].as_u64().unwrap() as usize];
+    // Threads are of no use to four elements: whatever is advised is about as fast as the fastest.
+    let fastest = timed(&object).iter().map(|way| way["run_ms"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
+    assert!(choice["run_ms"].as_f64().unwrap() <= (fastest * 1.02).max(fastest + 0.003) + 1e-9, "{object}");
+    assert_eq!(choice["accuracy"]["largest"].as_f64().unwrap_or(0.0), 0.0);
+    let languages: Vec<&str> =
+        object["options"].as_array().unwrap().iter().map(|option| option["language"].as_str().unwrap()).collect();
+    assert_eq!(languages, ["Command line", "Rust", "C", "Python"]);
+
+    let text = attache(&["advise", &model, "--budget", "2"]).stdout;
+    for part in ["use CPU", "--delegate cpu --threads", "SetNumThreads", "num_threads=", "Interpreter::builder"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The advised command line works.
+    let line = object["options"][0]["text"].as_str().unwrap();
+    let arguments = line.strip_prefix("attache ").unwrap().replace(&format!("'{model}'"), "MODEL");
+    let arguments: Vec<&str> = arguments.split(' ').map(|word| if word == "MODEL" { &model } else { word }).collect();
+    assert_eq!(attache(&arguments).status, 0, "{line}");
+}
+
+/// Checks the choice against all combinations. Four elements take microseconds, so that 10 µs allow for any machine.
+#[test]
+fn the_choice_is_checked_on_request() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let answer = attache(&["advise", &model, "--budget", "2", "--exhaustive", "--json"]);
+    let checked = &answer.object()["exhaustive"];
+    assert_eq!(answer.status, i32::from(checked["agrees"] != true), "{checked}");
+    assert!(checked["best_ms"].as_f64().unwrap() <= checked["choice_ms"].as_f64().unwrap(), "{checked}");
+}
+
+#[cfg(all(target_os = "linux", feature = "gpu"))]
+#[test]
+fn what_is_beyond_the_tolerance_is_not_advised() {
+    let scratch = Scratch::new();
+    // 16 bits round most of these inputs.
+    let model = scratch.write("relu.tflite", &relu_of(["x", "y"], &[1, 64, 64, 3], None));
+    let advise = |tolerance: &str| {
+        let line = ["advise", &model, "--software", "--tolerance", tolerance, "--budget", "20", "--json"];
+        let answer = attache(&line);
+        assert_eq!(answer.status, 0, "{}{}", answer.stdout, answer.stderr);
+        answer.object()
+    };
+    let in_16_bits = |object: &Value| {
+        let ways = object["ways"].as_array().unwrap().clone();
+        ways.into_iter().find(|way| way["gpu"]["precision"] == "f16").unwrap_or_else(|| panic!("{object}"))
+    };
+    let strict = in_16_bits(&advise("0"));
+    assert!(strict["refused"].as_str().unwrap().contains("differs from the CPU"), "{strict}");
+    let loose = in_16_bits(&advise("0.01"));
+    assert!(loose["refused"].is_null() && loose["accuracy"]["largest"].as_f64().unwrap() > 0.0, "{loose}");
+}
+
+#[test]
+fn a_report_is_one_page_with_its_data() {
+    let scratch = Scratch::new();
+    let names = ["<b>&", "y\"'"];
+    let one = scratch.write("<i>&amp;.tflite", &relu_of(names, &[1, 4], None));
+    let other = scratch.write("bytes.tflite", &dequantize(DataType::UInt8, 0.5, 20));
+    let out = scratch.path("out/in");
+    let report =
+        |folder: &str| attache(&["report", &one, &other, "--devices", "cpu", "--budget", "1", "--out", folder]);
+    let answer = report(&scratch.folder("first"));
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    assert!(!Path::new(&out).exists());
+    let folder = scratch.path("first");
+    let page = fs::read_to_string(format!("{folder}/index.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.len() < 1_000_000, "{}", page.len());
+    for part in [
+        "&lt;i&gt;&amp;amp;.tflite",
+        "&lt;b&gt;&amp;",
+        "<svg",
+        "prefers-color-scheme:dark",
+        "Placement",
+        "What to write",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Names make no tags, and nothing is loaded from elsewhere.
+    for part in ["<b>&", "<i>", " src=", "http://", "https://", "@import", "url("] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<script").count(), 1, "the data alone");
+    assert_eq!((page.matches("<section").count(), page.matches("</section>").count()), (3, 3));
+
+    assert_eq!(report(&scratch.path("second")).status, 0, "a folder is made");
+    let second = scratch.path("second");
+    let forms = [second.clone(), format!("{second}/index.html"), format!("{second}/report.json")];
+    for later in &forms {
+        let compared = attache(&["report", "--compare", &folder, later, "--json"]);
+        let ways = compared.object()["ways"].as_array().unwrap().clone();
+        assert!(compared.status == 0 && ways.len() >= 2, "{}", compared.stdout);
+        assert!(ways.iter().all(|way| way["speedup"].as_f64().unwrap() > 0.0), "{ways:?}");
+    }
+    let same = attache(&["report", "--compare", &folder, &folder, "--out", &out]);
+    assert!(same.stdout.contains("1.00×"), "{}", same.stdout);
+    let page = fs::read_to_string(format!("{out}/comparison.html")).unwrap();
+    assert!(page.contains("Two reports compared") && !page.contains("<i>"));
+}
+
+#[test]
+fn a_model_among_several_that_fails_is_named() {
+    let scratch = Scratch::new();
+    let good = scratch.write("good.tflite", &relu());
+    let bad = scratch.write("bad.tflite", b"no model at all");
+    let gap = scratch.write("gap.tflite", &unknown());
+    let missing = scratch.path("missing.tflite");
+    let out = scratch.path("out");
+    let run = |models: &[&str], status: i32| {
+        let tail = ["--devices", "cpu", "--budget", "1", "--out", &out];
+        let answer = attache(&[&["report"], models, &tail].concat());
+        assert_eq!(answer.status, status, "{}{}", answer.stdout, answer.stderr);
+        answer
+    };
+    let answer = run(&[&bad, &good, &missing, &gap], 3);
+    for model in [&bad, &missing, &gap] {
+        assert!(answer.stderr.contains(model.as_str()) && answer.stdout.contains(model.as_str()), "{}", answer.stderr);
+    }
+    let page = fs::read_to_string(format!("{out}/index.html")).unwrap();
+    assert!(page.contains("good.tflite") && page.contains("Not measured") && page.contains("missing.tflite"));
+    run(&[&good, &missing], 2);
+    fs::remove_dir_all(&out).unwrap();
+    run(&[&missing, &bad], 2);
+    assert!(!Path::new(&out).exists(), "without a model there is no page");
+}
+
+#[test]
+fn what_cannot_be_reported_is_said_at_once() {
+    let scratch = Scratch::new();
+    let model = scratch.write("relu.tflite", &relu());
+    let file = scratch.write("file", b"x");
+    let old = scratch.write("old.json", br#"{"format": 99}"#);
+    let page = scratch.write("page.html", b"<html></html>");
+    let folder = scratch.folder("empty");
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["report", &model, "--devices", "tpu"], 4, "--devices tpu"),
+        (&["report", &model, "--devices", "cpu,,gpu"], 2, "a name is empty"),
+        (&["report", &model, "--out", &file], 2, "name a folder"),
+        (&["report", &model, "--out", &format!("{file}/below")], 2, "not a directory"),
+        (&["report"], 2, "MODEL"),
+        (&["report", "--compare", &old, &old], 2, "this is no report"),
+        (&["report", "--compare", &page, &page], 2, "there is no data in it"),
+        (&["report", "--compare", &folder, &folder], 2, "report.json"),
+        (&["report", "--compare", &model, &model], 2, "not text"),
+        (&["report", &model, "--compare", &old, &old], 2, "cannot be used with"),
+        (&["report", &model, "--budget", "0"], 2, "above 0"),
+        (&["advise", &model, "--budget", "nan"], 2, "above 0"),
+        (&["advise", &model, "--tolerance", "-1"], 2, "0 or more"),
+        (&["advise", &scratch.path("missing.tflite")], 2, "no such file"),
+        (&["advise", &file], 3, "file"),
+    ];
+    for (line, status, text) in cases {
+        let start = Instant::now();
+        let answer = attache(line);
+        assert!(
+            answer.status == *status && answer.stderr.contains(text),
+            "{line:?}: {}: {}",
+            answer.status,
+            answer.stderr
+        );
+        assert!(start.elapsed() < Duration::from_secs(20), "{line:?}");
+    }
+}
