@@ -88,7 +88,7 @@ pub(crate) struct Given {
     inputs: Vec<(String, Option<String>)>,
     seed: u64,
     /// The first input that is a picture.
-    pub(crate) picture: Option<Picture>,
+    pub(crate) picture: Option<Picture<u8>>,
     /// Whether a picture was scaled to -1 to 1 for an input of floats because nothing names another range.
     is_range_assumed: bool,
 }
@@ -211,7 +211,7 @@ impl InputArguments {
         input: (usize, &TensorInfo),
         path: &Path,
         bytes: &[u8],
-    ) -> Result<(Array, Option<(Picture, bool)>), Failure> {
+    ) -> Result<(Array, Option<(Picture<u8>, bool)>), Failure> {
         let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
         let (array, picture) = if is_array || npy::is_array(bytes) {
             (npy::decode(bytes)?, None)
@@ -235,7 +235,7 @@ impl InputArguments {
         &self,
         setting: Setting<'_>,
         (index, info): (usize, &TensorInfo),
-        picture: &Picture,
+        picture: &Picture<u8>,
     ) -> Result<(Array, bool), Failure> {
         let TensorInfo { shape, data_type, quantization, .. } = info;
         let mut input = Input { shape, data_type: *data_type, quantization: quantization.as_ref(), scaling: None };
@@ -267,7 +267,7 @@ fn is_float(data_type: DataType) -> bool {
 fn check_size(
     setting: Setting<'_>,
     (index, info): (usize, &TensorInfo),
-    picture: &Picture,
+    picture: &Picture<u8>,
     [batch, channels]: [usize; 2],
 ) -> Result<(), Failure> {
     let rank = info.shape.rank();

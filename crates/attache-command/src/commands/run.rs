@@ -151,7 +151,12 @@ impl Run {
 
     /// Writes each output to a file `out_K.npy` in the folder of `--out`, and the drawing. Returns the paths
     /// of the outputs. If a file cannot be made, none is written.
-    fn write(&self, outputs: &[Output], meaning: &Meaning, picture: Option<&Picture>) -> Result<Vec<PathBuf>, Failure> {
+    fn write(
+        &self,
+        outputs: &[Output],
+        meaning: &Meaning,
+        picture: Option<&Picture<u8>>,
+    ) -> Result<Vec<PathBuf>, Failure> {
         let mut all = Vec::new();
         for (folder, (index, output)) in
             self.out.iter().flat_map(|folder| outputs.iter().enumerate().map(move |it| (folder, it)))

@@ -50,7 +50,7 @@ pub(crate) struct Canvas {
 
 impl Canvas {
     /// Creates a canvas that shows the picture, enlarged if it is small.
-    pub(crate) fn new(picture: &Picture) -> Self {
+    pub(crate) fn new<V: Copy + Into<f32>>(picture: &Picture<V>) -> Self {
         let side = picture.height.max(picture.width);
         let factor = LEAST_SIDE.div_ceil(side);
         match factor {
@@ -60,8 +60,8 @@ impl Canvas {
     }
 
     /// Creates a canvas that shows the picture in its own size.
-    pub(crate) fn of(picture: &Picture) -> Self {
-        let values = picture.values.iter().map(|value| value.round() as u8).collect();
+    pub(crate) fn of<V: Copy + Into<f32>>(picture: &Picture<V>) -> Self {
+        let values = picture.values.iter().map(|value| (*value).into().round() as u8).collect();
         let image = RgbImage::from_raw(picture.width as u32, picture.height as u32, values);
         let image = image.expect("a picture has three values for each pixel");
         Self { image, pen: picture.height.max(picture.width).div_ceil(SIDE_PER_PIXEL) }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn grey(height: usize, width: usize) -> Canvas {
-        Canvas::of(&Picture { height, width, values: vec![100.0; height * width * 3] })
+        Canvas::of(&Picture { height, width, values: vec![100.0f32; height * width * 3] })
     }
 
     fn changed(canvas: &Canvas) -> usize {
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn small_pictures_are_enlarged() {
-        let picture = Picture { height: 10, width: 100, values: vec![7.0; 3000] };
+        let picture = Picture { height: 10, width: 100, values: vec![7.0f32; 3000] };
         let canvas = Canvas::new(&picture);
         assert_eq!((canvas.height(), canvas.width()), (50, 500));
     }

@@ -15,13 +15,16 @@ use half::f16;
 use crate::failure::Failure;
 use crate::io::npy::Array;
 
-/// A picture with red, green and blue values from 0 to 255, rows from the top.
+/// Most pixels of a picture, 2²⁶. Files of few bytes can have any number of them.
+const MOST_PIXELS: u64 = 1 << 26;
+
+/// A picture with red, green and blue values from 0 to 255, rows from the top: bytes as in files, or floats.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Picture {
+pub(crate) struct Picture<V = f32> {
     pub(crate) height: usize,
     pub(crate) width: usize,
     /// The values, with shape `[height, width, 3]`.
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: Vec<V>,
 }
 
 /// A normalization of picture values, `(value − mean) / std`, with one mean and deviation for all channels or
@@ -81,25 +84,49 @@ fn neighbours(target: usize, from: usize, to: usize, grid: Grid) -> (usize, usiz
     (low, (low + 1).min(from - 1), source - low as f32)
 }
 
-impl Picture {
+impl Picture<u8> {
     /// Decodes a PNG or JPEG file.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
         if bytes.is_empty() {
             return Err(Failure::usage("the file is empty; give a .npy, PNG or JPEG file"));
         }
-        let mut reader = image::ImageReader::new(Cursor::new(bytes));
-        if let Ok(format) = image::guess_format(bytes) {
-            reader.set_format(format);
+        let reader = || {
+            let mut reader = image::ImageReader::new(Cursor::new(bytes));
+            if let Ok(format) = image::guess_format(bytes) {
+                reader.set_format(format);
+            }
+            reader
+        };
+        let explained = |error| unreadable(&error, image::guess_format(bytes).is_ok());
+        let (width, height) = reader().into_dimensions().map_err(explained)?;
+        if u64::from(width) * u64::from(height) > MOST_PIXELS {
+            let text = format!("the picture has {width} × {height} pixels, and at most {MOST_PIXELS} are read");
+            return Err(Failure::usage(format!("{text}; give a smaller one")));
         }
-        let picture = reader.decode().map_err(|error| unreadable(&error, image::guess_format(bytes).is_ok()))?;
+        let picture = reader().decode().map_err(explained)?;
         let picture = picture.to_rgb8();
         let (width, height) = (picture.width() as usize, picture.height() as usize);
         if width == 0 || height == 0 {
             return Err(Failure::usage("the picture has no pixels; give another"));
         }
-        Ok(Self { height, width, values: picture.into_raw().into_iter().map(f32::from).collect() })
+        Ok(Self { height, width, values: picture.into_raw() })
     }
+}
 
+impl Picture {
+    /// Returns the value of channel `channel` of an input with `channels` channels at a pixel; `None` for
+    /// channels that pictures do not have.
+    fn channel(&self, pixel: usize, channel: usize, channels: usize) -> Option<f32> {
+        let rgb = &self.values[pixel * 3..pixel * 3 + 3];
+        match channels {
+            // ITU-R BT.601, as in grey JPEG files.
+            1 => Some(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]),
+            _ => rgb.get(channel).copied(),
+        }
+    }
+}
+
+impl<V: Copy + Into<f32>> Picture<V> {
     /// Returns the square in the middle of the picture whose side is this fraction of the shorter side, rounded.
     pub(crate) fn centre(&self, fraction: f64) -> Self {
         let side = |extent: usize| (extent as f64 * fraction).round() as usize;
@@ -114,14 +141,15 @@ impl Picture {
     }
 
     /// Returns the picture resized to `height × width` pixels, with bilinear interpolation.
-    pub(crate) fn stretched(&self, height: usize, width: usize) -> Self {
+    pub(crate) fn stretched(&self, height: usize, width: usize) -> Picture {
         self.stretched_on(height, width, Grid::Centres)
     }
 
     /// Returns the picture resized to `height × width` pixels on this grid, with bilinear interpolation.
-    pub(crate) fn stretched_on(&self, height: usize, width: usize, grid: Grid) -> Self {
+    pub(crate) fn stretched_on(&self, height: usize, width: usize, grid: Grid) -> Picture {
         if (height, width) == (self.height, self.width) {
-            return self.clone();
+            let values = self.values.iter().map(|value| (*value).into()).collect();
+            return Picture { height, width, values };
         }
         let columns: Vec<_> = (0..width).map(|x| neighbours(x, self.width, width, grid)).collect();
         let mut values = Vec::with_capacity(height * width * 3);
@@ -129,25 +157,14 @@ impl Picture {
             let (top, bottom, down) = neighbours(y, self.height, height, grid);
             for &(left, right, along) in &columns {
                 for channel in 0..3 {
-                    let at = |y: usize, x: usize| self.values[(y * self.width + x) * 3 + channel];
+                    let at = |y: usize, x: usize| -> f32 { self.values[(y * self.width + x) * 3 + channel].into() };
                     let upper = at(top, left) + (at(top, right) - at(top, left)) * along;
                     let lower = at(bottom, left) + (at(bottom, right) - at(bottom, left)) * along;
                     values.push(upper + (lower - upper) * down);
                 }
             }
         }
-        Self { height, width, values }
-    }
-
-    /// Returns the value of channel `channel` of an input with `channels` channels at a pixel; `None` for
-    /// channels that pictures do not have.
-    fn channel(&self, pixel: usize, channel: usize, channels: usize) -> Option<f32> {
-        let rgb = &self.values[pixel * 3..pixel * 3 + 3];
-        match channels {
-            // ITU-R BT.601, as in grey JPEG files.
-            1 => Some(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]),
-            _ => rgb.get(channel).copied(),
-        }
+        Picture { height, width, values }
     }
 
     /// Converts the picture to an input of shape `[batch, height, width, channels]` (or without batch), with
@@ -340,6 +357,19 @@ mod tests {
     fn a_single_channel_is_the_luminance() {
         let grey = Picture { height: 1, width: 1, values: vec![50.0; 3] };
         assert_eq!(tensor(&grey, &[1, 1, 1, 1], DataType::UInt8, None).unwrap().bytes, [50]);
+    }
+
+    #[test]
+    fn pictures_of_too_many_pixels_are_not_decoded() {
+        // The beginning of a PNG file whose header says 16,000 × 16,000; whoever decodes it finds nothing more.
+        let header = [&b"IHDR"[..], &16_000u32.to_be_bytes(), &16_000u32.to_be_bytes(), &[8, 0, 0, 0, 0]].concat();
+        let sum = header.iter().fold(u32::MAX, |sum, byte| {
+            (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xedb8_8320 * (sum & 1)))
+        });
+        let start = [&b"\x89PNG\r\n\x1a\n"[..], &13u32.to_be_bytes(), &header, &(!sum).to_be_bytes()].concat();
+        let data = [&0u32.to_be_bytes()[..], b"IDAT", &[0x35, 0xaf, 0x06, 0x1e]].concat();
+        let message = Picture::decode(&[start, data].concat()).unwrap_err().message;
+        assert!(message.contains("16000 × 16000 pixels, and at most 67108864 are read"), "{message}");
     }
 
     #[test]

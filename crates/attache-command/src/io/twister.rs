@@ -39,6 +39,50 @@ impl Range {
         };
         Some(Self { low, high })
     }
+
+    /// Checks that elements of a type can be drawn from the range; otherwise returns what is wrong. Every draw has 32
+    /// random bits.
+    pub(crate) fn check(self, data_type: DataType) -> Result<(), String> {
+        let Some((least, most)) = limits(data_type) else { return Ok(()) };
+        let is_outside = |end: f64| end < least || end > most;
+        if is_outside(self.low) || is_outside(self.high) {
+            return Err(format!("{data_type} has the values {} to {}", short(least), short(most)));
+        }
+        let width = self.high - self.low;
+        let is_float =
+            matches!(data_type, DataType::Float16 | DataType::BFloat16 | DataType::Float32 | DataType::Float64);
+        match is_float {
+            true if width > f64::from(f32::MAX) => Err(format!("it is wider than {:e}", f32::MAX)),
+            false if width >= 4_294_967_296.0 => Err("it is wider than 32 bits".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Formats the end of a range, with an exponent if it is long.
+pub(crate) fn short(number: f64) -> String {
+    if number.abs() < 1e16 { number.to_string() } else { format!("{number:e}") }
+}
+
+/// Returns the least and the largest number that ranges of a type may have; `None` for types without random elements.
+fn limits(data_type: DataType) -> Option<(f64, f64)> {
+    // The largest double below 2⁶³; integers are drawn as 64 bits with a sign.
+    let most = 9_223_372_036_854_774_784.0;
+    Some(match data_type {
+        DataType::Float16 => (f64::from(f16::MIN), f64::from(f16::MAX)),
+        DataType::BFloat16 => (f64::from(bf16::MIN), f64::from(bf16::MAX)),
+        DataType::Float32 | DataType::Float64 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        DataType::Bool => (0.0, 1.0),
+        DataType::UInt8 => (0.0, f64::from(u8::MAX)),
+        DataType::Int8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
+        DataType::UInt16 => (0.0, f64::from(u16::MAX)),
+        DataType::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
+        DataType::UInt32 => (0.0, f64::from(u32::MAX)),
+        DataType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        DataType::UInt64 => (0.0, most),
+        DataType::Int64 => (-most, most),
+        _ => return None,
+    })
 }
 
 impl Twister {
@@ -131,6 +175,39 @@ mod tests {
         let mut twister = Twister::new();
         let last = (0..10_000).map(|_| twister.word()).last();
         assert_eq!(last, Some(4_123_659_995));
+    }
+
+    #[test]
+    fn ranges_fit_their_types() {
+        let check = |data_type, low, high| Range { low, high }.check(data_type);
+        for (data_type, low, high) in [
+            (DataType::UInt8, 0.0, 1e30),
+            (DataType::UInt8, 0.0, 300.0),
+            (DataType::UInt8, -1.0, 5.0),
+            (DataType::Int8, 0.0, 128.0),
+            (DataType::Bool, 0.0, 2.0),
+            (DataType::Int64, 0.0, 4_294_967_296.0),
+            (DataType::UInt64, 0.0, 1e19),
+            (DataType::Float16, 0.0, 65_536.0),
+            (DataType::Float32, 0.0, 1e300),
+            (DataType::Float32, -3e38, 3e38),
+        ] {
+            assert!(check(data_type, low, high).is_err(), "{data_type} {low} {high}");
+        }
+        let most = 9_223_372_036_854_774_784.0;
+        for (data_type, low, high) in [
+            (DataType::UInt8, 0.0, 255.0),
+            (DataType::Int32, f64::from(i32::MIN), f64::from(i32::MAX)),
+            (DataType::UInt32, 0.0, f64::from(u32::MAX)),
+            (DataType::Int64, most - 4096.0, most),
+            (DataType::Int64, -most, -most),
+            (DataType::Float32, 0.0, 3e38),
+        ] {
+            assert_eq!(check(data_type, low, high), Ok(()), "{data_type} {low} {high}");
+            let bytes = Twister::new().bytes(data_type, 100, Range { low, high }).unwrap();
+            let values = crate::io::numbers::numbers(data_type, &bytes).unwrap();
+            assert!(values.iter().all(|value| (low..=high).contains(value)), "{data_type} {low} {high}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! that are left. Precision is made to fall with recall and averaged over 101 recalls. A class with neither true nor
 //! detected boxes does not count; one with detections alone has the precision 0.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Number of recalls above 0 at which precision is read.
 const RECALLS: usize = 100;
@@ -30,43 +30,66 @@ pub(crate) struct Precisions {
 
 /// Computes the average precisions for intersections over union from 0.50 to 0.95.
 pub(crate) fn evaluate(truth: &[ImageBox], found: &[ImageBox]) -> Precisions {
-    let classes: BTreeSet<i64> = truth.iter().chain(found).map(|one| one.class).collect();
+    let mut classes: BTreeMap<i64, Class<'_>> = BTreeMap::new();
+    for one in truth {
+        classes.entry(one.class).or_default().truth.entry(one.image).or_default().push(one);
+    }
+    for one in found {
+        classes.entry(one.class).or_default().found.push(one);
+    }
+    classes.values_mut().for_each(|class| class.found.sort_by(|one, other| other.score.total_cmp(&one.score)));
     let mut thresholds = Vec::new();
     for index in 0..10u8 {
         let threshold = f32::from(50 + 5 * index) / 100.0;
-        let sum: f64 = classes.iter().map(|class| of_class(*class, truth, found, threshold)).sum();
+        let sum: f64 = classes.values().map(|class| class.precision(threshold)).sum();
         thresholds.push((threshold, sum / classes.len().max(1) as f64));
     }
     let overall = thresholds.iter().map(|(_, precision)| precision).sum::<f64>() / thresholds.len() as f64;
     Precisions { thresholds, overall }
 }
 
-fn of_class(class: i64, truth: &[ImageBox], found: &[ImageBox], threshold: f32) -> f64 {
-    let truth: Vec<&ImageBox> = truth.iter().filter(|one| one.class == class).collect();
-    let mut found: Vec<&ImageBox> = found.iter().filter(|one| one.class == class).collect();
-    found.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let mut taken = vec![false; truth.len()];
-    let mut right = 0;
-    // For each detection, how many true boxes are found so far, and the precision.
-    let mut curve: Vec<(usize, f64)> = Vec::new();
-    for (index, one) in found.iter().enumerate() {
-        let free = truth.iter().enumerate().filter(|(place, other)| !taken[*place] && other.image == one.image);
-        let overlaps = free.map(|(place, other)| (overlap(one, other), place));
-        let best = overlaps.reduce(|best, next| if next.0 > best.0 { next } else { best });
-        if let Some((_, place)) = best.filter(|(overlap, _)| *overlap >= threshold) {
-            taken[place] = true;
-            right += 1;
+/// The boxes of a class.
+#[derive(Default)]
+struct Class<'a> {
+    /// The true boxes of each image.
+    truth: BTreeMap<usize, Vec<&'a ImageBox>>,
+    /// In descending order of score.
+    found: Vec<&'a ImageBox>,
+}
+
+impl Class<'_> {
+    /// Returns the average precision for this intersection over union.
+    fn precision(&self, threshold: f32) -> f64 {
+        let wanted: usize = self.truth.values().map(Vec::len).sum();
+        if wanted == 0 {
+            return 0.0;
         }
-        curve.push((right, f64::from(right as u32) / (index + 1) as f64));
+        let mut left = self.truth.clone();
+        let mut right = 0;
+        // For each detection, how many true boxes are found so far, and the precision.
+        let mut curve: Vec<(usize, f64)> = Vec::new();
+        for (index, one) in self.found.iter().enumerate() {
+            let free = left.get_mut(&one.image);
+            if let Some((free, (overlap, place))) = free.and_then(|free| best(one, free).map(|best| (free, best)))
+                && overlap >= threshold
+            {
+                free.remove(place);
+                right += 1;
+            }
+            curve.push((right, f64::from(right as u32) / (index + 1) as f64));
+        }
+        let at = |recall: usize| {
+            let reached = curve.iter().filter(|(right, _)| right * RECALLS >= recall * wanted);
+            reached.map(|(_, precision)| *precision).fold(0.0, f64::max)
+        };
+        (0..=RECALLS).map(at).sum::<f64>() / (RECALLS + 1) as f64
     }
-    if truth.is_empty() {
-        return 0.0;
-    }
-    let at = |recall: usize| {
-        let reached = curve.iter().filter(|(right, _)| right * RECALLS >= recall * truth.len());
-        reached.map(|(_, precision)| *precision).fold(0.0, f64::max)
-    };
-    (0..=RECALLS).map(at).sum::<f64>() / (RECALLS + 1) as f64
+}
+
+/// Returns the overlap and the place of the box that overlaps this one most, the first of equal ones.
+fn best(one: &ImageBox, free: &[&ImageBox]) -> Option<(f32, usize)> {
+    let overlaps = free.iter().enumerate().map(|(place, other)| (overlap(one, other), place));
+    overlaps.reduce(|best, next| if next.0 > best.0 { next } else { best })
 }
 
 /// Returns the intersection over union of two boxes.

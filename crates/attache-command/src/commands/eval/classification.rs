@@ -30,7 +30,7 @@ pub(super) struct Classification {
     #[arg(long, value_name = "DIR")]
     images: PathBuf,
     /// File with the true classes: a label a line in the order of the pictures' names, or a picture's name, a comma and
-    /// its label; labels are names of --labels or numbers from 0
+    /// its label; labels are names of --labels, or all are numbers from 0
     #[arg(long, value_name = "FILE")]
     truth: PathBuf,
     /// Names of the classes, one per line; by default those in the model
@@ -73,7 +73,7 @@ impl Classification {
         console.log(&compiled.placement().log);
         let count = classify::classes(&compiled.interpreter()?, &source.name)?;
         let names = labels.of(count).unwrap_or(labels.all());
-        let classes = Classes { count, names };
+        let classes = Classes { count, names, are_names: false };
         let preparation = self.pictures.preparation(console, &entry, self.crop);
         let most = usize::from(self.top);
         let mut all = classify::evaluate(console, (&compiled, threads), &classes, &preparation, (pairs, most))?;

@@ -1,6 +1,6 @@
 //! The evaluation of a classifier: how often the true class is among the best of each picture.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use attache::{CompiledModel, Interpreter, TensorInfo};
@@ -18,20 +18,52 @@ use crate::measure::timing::milliseconds;
 pub(crate) struct Classes<'a> {
     pub(crate) count: usize,
     pub(crate) names: &'a [String],
+    /// Whether true classes are names even if none of them is known, so that numbers mean nothing.
+    pub(crate) are_names: bool,
 }
 
-impl Classes<'_> {
-    /// Returns the class with this label: its name, or its number from 0.
+/// How true classes are written: as names, or as numbers from 0.
+struct Key<'a> {
+    count: usize,
+    /// The first class of each name; `None` for numbers.
+    firsts: Option<BTreeMap<&'a str, usize>>,
+    names: &'a [String],
+}
+
+impl<'a> Key<'a> {
+    /// Returns how the true classes of these labels are written: as names if one of them is the name of a class.
+    fn new(classes: &Classes<'a>, labels: &BTreeSet<String>) -> Self {
+        let mut firsts = BTreeMap::new();
+        for (class, name) in classes.names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            firsts.entry(name.as_str()).or_insert(class);
+        }
+        let are_names = classes.are_names || labels.iter().any(|label| firsts.contains_key(label.as_str()));
+        Self { count: classes.count, firsts: are_names.then_some(firsts), names: classes.names }
+    }
+
+    /// Returns the class with this label, the first of its name.
     fn find(&self, label: &str) -> Result<usize, String> {
         let count = self.count;
-        let named = self.names.iter().position(|name| name == label);
-        match named.or_else(|| label.parse().ok()) {
+        let class = match &self.firsts {
+            Some(firsts) => firsts.get(label).copied(),
+            None => label.parse().ok(),
+        };
+        match class {
             Some(class) if class < count => Ok(class),
             Some(class) => Err(format!("class {class} is out of range: the model has the classes 0 to {}", count - 1)),
             None => Err(format!("no class has the name \"{label}\"")),
         }
     }
 
+    /// Returns the class that stands for this one: where true classes are names, those of the same name are one.
+    fn one(&self, class: usize) -> usize {
+        let name = self.names.get(class).map(String::as_str);
+        let first = self.firsts.as_ref().zip(name).and_then(|(firsts, name)| firsts.get(name));
+        first.copied().unwrap_or(class)
+    }
+}
+
+impl Classes<'_> {
     /// Returns the name of a class, or its number.
     pub(crate) fn name(&self, class: usize) -> String {
         self.names.get(class).filter(|name| !name.is_empty()).map_or_else(|| class.to_string(), String::clone)
@@ -112,8 +144,9 @@ pub(crate) fn evaluate(
 ) -> Result<Classified, Failure> {
     let mut all = Classified { hits: vec![0; most], problems: pairs.problems, ..Classified::default() };
     let mut items: Vec<(Labelled, usize)> = Vec::new();
+    let key = Key::new(classes, &pairs.labels);
     for labelled in pairs.labelled {
-        match classes.find(&labelled.label) {
+        match key.find(&labelled.label) {
             Ok(class) => items.push((labelled, class)),
             Err(reason) => {
                 let name = pictures::name(&labelled.picture);
@@ -127,7 +160,10 @@ pub(crate) fn evaluate(
     let answers = workers::for_each(console, runner, &items, work)?;
     for ((_, class), answer) in items.iter().zip(answers) {
         match answer {
-            Ok(answer) => all.add(*class, answer),
+            Ok(mut answer) => {
+                answer.best.iter_mut().for_each(|class| *class = key.one(*class));
+                all.add(*class, answer);
+            }
             Err(failure) if failure.kind == crate::failure::Kind::Usage => all.problems.push(failure.message),
             // Anything but a bad picture is wrong with all of them.
             Err(failure) => return Err(failure),
@@ -165,11 +201,30 @@ mod tests {
     #[test]
     fn labels_are_names_or_numbers() {
         let names = ["cat", "dog", "7"].map(str::to_owned);
-        let classes = Classes { count: 3, names: &names };
-        assert_eq!((classes.find("dog"), classes.find("7"), classes.find("0")), (Ok(1), Ok(2), Ok(0)));
-        assert!(classes.find("3").unwrap_err().contains("class 3 is out of range: the model has the classes 0 to 2"));
-        assert!(classes.find("bird").unwrap_err().contains("no class has the name \"bird\""));
+        let classes = Classes { count: 3, names: &names, are_names: false };
+        let key = |labels: &[&str]| Key::new(&classes, &labels.iter().map(|label| (*label).to_owned()).collect());
+        let named = key(&["0", "7"]);
+        assert_eq!((named.find("dog"), named.find("7")), (Ok(1), Ok(2)));
+        for label in ["0", "3", "bird"] {
+            assert!(named.find(label).unwrap_err().contains(&format!("no class has the name \"{label}\"")));
+        }
+        let numbered = key(&["0", "2", "3"]);
+        assert_eq!((numbered.find("0"), numbered.find("2")), (Ok(0), Ok(2)));
+        assert!(numbered.find("3").unwrap_err().contains("class 3 is out of range: the model has the classes 0 to 2"));
+        assert!(numbered.find("bird").unwrap_err().contains("no class has the name \"bird\""));
+        let alone = Classes { are_names: true, ..classes.clone() };
+        assert!(Key::new(&alone, &BTreeSet::new()).find("0").is_err());
         assert_eq!((classes.name(1), classes.name(9)), ("dog".to_owned(), "9".to_owned()));
+    }
+
+    #[test]
+    fn classes_of_one_name_are_one() {
+        let names = ["crane", "dog", "", "crane", ""].map(str::to_owned);
+        let classes = Classes { count: 5, names: &names, are_names: false };
+        let key = |label: &str| Key::new(&classes, &BTreeSet::from([label.to_owned()]));
+        let ones = |key: Key<'_>| [0, 1, 2, 3, 4, 9].map(|class| key.one(class));
+        assert_eq!(ones(key("crane")), [0, 1, 2, 0, 4, 9]);
+        assert_eq!(ones(key("3")), [0, 1, 2, 3, 4, 9], "numbers tell classes of one name apart");
     }
 
     #[test]

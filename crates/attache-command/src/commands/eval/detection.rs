@@ -1,6 +1,6 @@
 //! `attache eval detection`: the metrics of the COCO challenge for what a detector finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -36,7 +36,7 @@ pub(super) struct DetectionTask {
     /// Names of the model's classes, one per line, by which categories are found; by default those in the model
     #[arg(short, long, value_name = "FILE", conflicts_with = "detections")]
     labels: Option<PathBuf>,
-    /// What is added to a class to get the number of its category, where no labels name categories
+    /// What is added to a class to get the number of its category, where no label is the name of a category
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, conflicts_with = "detections")]
     class_offset: i64,
     /// Places of boxes, classes, scores and count among the model's outputs [default: found by their shapes]
@@ -61,6 +61,8 @@ fn places(text: &str) -> Result<[usize; 4], String> {
 /// What was found, where, and what is wrong with what was left out.
 struct Found {
     boxes: Vec<FoundBox>,
+    /// The numbers of the pictures that were evaluated: the boxes of others are not to be found.
+    images: BTreeSet<i64>,
     problems: Vec<String>,
     /// The device and the times; `None` for detections of a file.
     ran: Option<(Device, Detected)>,
@@ -74,7 +76,7 @@ impl DetectionTask {
         let mut found = match (&self.detections, &self.model, &self.images) {
             (Some(path), ..) => {
                 let (boxes, problems) = read_detections(path, &truth)?;
-                Found { boxes, problems, ran: None }
+                Found { boxes, images: truth.image_numbers(), problems, ran: None }
             }
             (_, Some(model), Some(folder)) => self.detect(console, model, folder, &truth)?,
             _ => return Err(Failure::usage("name a model and --images, or --detections")),
@@ -85,7 +87,7 @@ impl DetectionTask {
                 .warn("an annotation has the number 0, which counts as never found, as in pycocotools; number from 1");
         }
         let categories = truth.categories.keys().copied().collect();
-        let metrics = coco::evaluate(&truth.image_numbers(), &categories, &truth.boxes, &found.boxes);
+        let metrics = coco::evaluate(&found.images, &categories, &truth.boxes, &found.boxes);
         let json = json(&metrics, &truth, &found);
         let text = text(console, &metrics, &truth, &found);
         self.pictures.write(&json)?;
@@ -110,7 +112,8 @@ impl DetectionTask {
         let paths: Vec<PathBuf> = images.iter().map(|image| folder.join(&image.file_name)).collect();
         let preparation = self.pictures.preparation(console, &entry, None);
         let mut all = detect::evaluate(console, (&compiled, threads), outputs, &preparation, &paths)?;
-        let category = |class: usize| self.category(class, &labels, truth);
+        let names = self.names(console, &labels, truth);
+        let category = |class: usize| self.category(class, names, truth);
         let mut unknown: BTreeMap<usize, usize> = BTreeMap::new();
         let mut boxes = Vec::new();
         for seen in &all.seen {
@@ -118,7 +121,7 @@ impl DetectionTask {
         }
         let mut problems = std::mem::take(&mut all.problems);
         for (class, count) in &unknown {
-            match labels.of_detections().get(*class) {
+            match names.and_then(|names| names.get(*class)) {
                 // Data sets need not have all classes of a model.
                 Some(name) => {
                     console.warn(&format!("no category has the name \"{name}\", of which {count} boxes were found"))
@@ -132,14 +135,32 @@ impl DetectionTask {
             let rows: Vec<Row> = boxes.iter().map(row).collect();
             files::write(path, json!(rows).to_string().as_bytes())?;
         }
-        Ok(Found { boxes, problems, ran: Some((device, all)) })
+        let evaluated = all.seen.iter().map(|seen| images[seen.index].id).collect();
+        Ok(Found { boxes, images: evaluated, problems, ran: Some((device, all)) })
+    }
+
+    /// Returns the names by which categories are found; `None` if no label is the name of a category, so that numbers
+    /// are meant.
+    fn names<'a>(&self, console: &Console, labels: &'a Labels, truth: &Annotations) -> Option<&'a [String]> {
+        let names = labels.of_detections();
+        let is_category = |name: &String| !name.is_empty() && truth.category_named(name).is_some();
+        if names.iter().any(is_category) {
+            return Some(names);
+        }
+        if labels.are_asked_for() {
+            let offset = self.class_offset;
+            console.warn(&format!("no label is the name of a category; they are found by numbers (class + {offset})"));
+        }
+        None
     }
 
     /// Returns the number of the category of a class, which counts from 0 without the background.
-    fn category(&self, class: usize, labels: &Labels, truth: &Annotations) -> Option<i64> {
-        let named = labels.of_detections().get(class).and_then(|name| truth.category_named(name));
-        let numbered = || i64::try_from(class).ok()?.checked_add(self.class_offset);
-        named.or_else(numbered).filter(|number| truth.categories.contains_key(number))
+    fn category(&self, class: usize, names: Option<&[String]>, truth: &Annotations) -> Option<i64> {
+        match names {
+            Some(names) => names.get(class).filter(|name| !name.is_empty()).and_then(|name| truth.category_named(name)),
+            None => i64::try_from(class).ok()?.checked_add(self.class_offset),
+        }
+        .filter(|number| truth.categories.contains_key(number))
     }
 }
 
@@ -170,6 +191,7 @@ fn json(metrics: &Metrics, truth: &Annotations, found: &Found) -> Value {
     let mut json = json!(metrics);
     json["images"] = json!(truth.images.len());
     json["boxes"] = json!(truth.boxes.len());
+    json["evaluated_boxes"] = json!(evaluated_boxes(truth, found));
     json["detections"] = json!(found.boxes.len());
     json["problems"] = json!(found.problems);
     if let Some((device, all)) = &found.ran {
@@ -179,6 +201,11 @@ fn json(metrics: &Metrics, truth: &Annotations, found: &Found) -> Value {
         json["inference_us"] = json!(latency(&all.running));
     }
     json
+}
+
+/// Returns how many true boxes the pictures have that were evaluated.
+fn evaluated_boxes(truth: &Annotations, found: &Found) -> usize {
+    truth.boxes.iter().filter(|one| found.images.contains(&one.image)).count()
 }
 
 fn text(console: &Console, metrics: &Metrics, truth: &Annotations, found: &Found) -> String {
@@ -201,8 +228,11 @@ fn text(console: &Console, metrics: &Metrics, truth: &Annotations, found: &Found
             vec![name, number(*precision)]
         });
     let categories = console.table(&["category", "average precision"], &categories.collect::<Vec<_>>());
-    let counts =
-        format!("{} boxes in {} pictures, {} detections", truth.boxes.len(), truth.images.len(), found.boxes.len());
+    let (boxes, detections) = (evaluated_boxes(truth, found), found.boxes.len());
+    let mut counts = format!("{boxes} boxes in {} pictures, {detections} detections", found.images.len());
+    if found.images.len() < truth.image_numbers().len() {
+        counts += &format!(" (the file has {} boxes in {} pictures)", truth.boxes.len(), truth.images.len());
+    }
     let mut parts: Vec<String> = found.ran.iter().map(|(device, _)| device.describe()).collect();
     parts.extend([counts, precision, recall, categories]);
     if let Some((_, all)) = &found.ran {

@@ -111,14 +111,13 @@ impl Preparation {
 }
 
 /// Returns the picture of a file without a header: of the input's own size, or else a square.
-fn raw(bytes: &[u8], [height, width]: [usize; 2]) -> Result<Picture, Failure> {
-    let values = || bytes.iter().map(|byte| f32::from(*byte)).collect();
+fn raw(bytes: &[u8], [height, width]: [usize; 2]) -> Result<Picture<u8>, Failure> {
     if bytes.len() == height * width * 3 {
-        return Ok(Picture { height, width, values: values() });
+        return Ok(Picture { height, width, values: bytes.to_vec() });
     }
     let side = ((bytes.len() / 3) as f64).sqrt().round() as usize;
     if side > 0 && side * side * 3 == bytes.len() {
-        return Ok(Picture { height: side, width: side, values: values() });
+        return Ok(Picture { height: side, width: side, values: bytes.to_vec() });
     }
     let text = format!("it has {} bytes, which is neither {width} × {height} pixels nor a square", bytes.len());
     Err(Failure::usage(format!("{text}; save it as PNG")))

@@ -3,7 +3,7 @@
 //! The file has a line for each picture: either the label alone, in the order of the pictures' names, or the name of the
 //! picture, a comma, tab or space, and the label.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::pictures;
@@ -24,6 +24,8 @@ pub(crate) struct Labelled {
 pub(crate) struct Pairs {
     pub(crate) labelled: Vec<Labelled>,
     pub(crate) problems: Vec<String>,
+    /// All labels of the file, also those of pictures that are left out.
+    pub(crate) labels: BTreeSet<String>,
 }
 
 /// Which pictures are evaluated.
@@ -47,12 +49,11 @@ pub(crate) fn pair(folder: &Path, file: &Path, selection: &Selection<'_>) -> Res
         Some(_) => by_name(folder, file, &paths, &lines),
         None => in_order(folder, file, &paths, &lines)?,
     };
+    pairs.labels = pairs.labelled.iter().map(|labelled| labelled.label.clone()).collect();
     if let Some(denied) = selection.denied {
         let numbers = denied_numbers(denied, paths.len(), &mut pairs.problems)?;
-        let is_denied = |picture: &PathBuf| {
-            paths.iter().position(|path| path == picture).is_some_and(|index| numbers.contains(&(index + 1)))
-        };
-        pairs.labelled.retain(|labelled| !is_denied(&labelled.picture));
+        let denied: BTreeSet<&PathBuf> = numbers.iter().map(|number| &paths[number - 1]).collect();
+        pairs.labelled.retain(|labelled| !denied.contains(&labelled.picture));
     }
     pairs.labelled.truncate(selection.most.unwrap_or(usize::MAX));
     Ok(pairs)
@@ -139,12 +140,12 @@ fn by_number(paths: &[PathBuf], count: usize) -> Option<(Vec<Option<usize>>, Vec
     let (least, most) = (parts.iter().map(|part| part.1).min()?, parts.iter().map(|part| part.1).max()?);
     // Numbers begin at 0 or at 1, or else there is a number for each label from the first picture to the last.
     let mut begins: Vec<usize> = [0, 1].into_iter().filter(|begin| *begin <= least && begin + count > most).collect();
-    if least > 1 && least + count == most + 1 {
+    if least > 1 && most - least == count - 1 {
         begins.push(least);
     }
     let [begin] = begins[..] else { return None };
-    let place = |number: usize| parts.iter().position(|part| part.1 == number);
-    let places: Vec<Option<usize>> = (begin..begin + count).map(place).collect();
+    let known: BTreeMap<usize, usize> = parts.iter().enumerate().map(|(place, part)| (part.1, place)).collect();
+    let places: Vec<Option<usize>> = (begin..begin + count).map(|number| known.get(&number).copied()).collect();
     let missing = (begin..begin + count).zip(&places).filter(|(_, place)| place.is_none());
     let missing = missing.map(|(number, _)| format!("{prefix}{number:0width$}.{extension}")).collect();
     Some((places, missing))

@@ -14,7 +14,7 @@ const OPACITY: f32 = 0.6;
 const MANY_POINTS: usize = 50;
 
 /// Returns the picture with everything drawn on it. `picture` is the input; `None` if no input is a picture.
-pub(super) fn draw(meaning: &Meaning, picture: Option<&Picture>) -> Result<Canvas, Failure> {
+pub(super) fn draw(meaning: &Meaning, picture: Option<&Picture<u8>>) -> Result<Canvas, Failure> {
     if let Meaning::Picture(picture) = meaning {
         return Ok(Canvas::of(picture));
     }

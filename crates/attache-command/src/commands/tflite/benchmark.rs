@@ -10,7 +10,6 @@ mod table;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use attache::Profile;
 use serde_json::{Value, json};
 
 use super::delegates;
@@ -29,7 +28,7 @@ use crate::measure::caller::Caller;
 use crate::measure::memory::{Watch, peak_resident_bytes};
 use crate::measure::timing::{Pace, Statistics, Stop, milliseconds};
 use inputs::Layers;
-use profile::{Step, Steps};
+use profile::{Profiles, Step, Steps};
 use results::Files;
 
 pub(super) use table::FLAGS;
@@ -46,6 +45,8 @@ pub(super) struct Memory {
 /// What was measured. Times are in milliseconds.
 pub(super) struct Outcome {
     pub(super) model_bytes: usize,
+    /// Bytes of all inputs of a run.
+    pub(super) input_bytes: usize,
     pub(super) init: f64,
     pub(super) warm_up: Vec<f64>,
     pub(super) runs: Vec<f64>,
@@ -93,8 +94,8 @@ pub(super) fn run(flags: &Flags, console: &Console) -> Result<Report, Failure> {
 fn list_signatures(flags: &Flags, lines: &Lines<'_>) -> Result<Report, Failure> {
     let model = Source::find(Path::new(flags.required("graph")?))?.open()?;
     let keys: Vec<&str> = model.signatures().iter().map(|signature| signature.key.as_str()).collect();
-    lines.say(format!("The model has {} signatures.", keys.len()))?;
-    keys.iter().try_for_each(|key| lines.say(format!("Signature: {key}")))?;
+    lines.say(format!("The Model contains {} signature key(s).", keys.len()))?;
+    keys.iter().try_for_each(|key| lines.say(format!("-> Signature Key: {key}")))?;
     Ok(Report::new("", json!({ "signatures": keys })))
 }
 
@@ -152,18 +153,20 @@ impl Benchmark<'_> {
         layers.fill(&entry, &mut interpreter)?;
         let mut caller = Caller::new(interpreter)?;
         self.state("print_preinvoke_state", "Pre-invoke", &caller)?;
-        let mut runs = Runs::new(flags, started.device.adapter().is_some());
+        let runs = Runs::new(flags, started.device.adapter().is_some());
+        let mut profiles = profile_mode.is_some().then(|| Profiles::new(entry.subgraph()));
         let explained = |failure: Failure| failure.at(graph);
-        let warm_up = runs.phase(lines, self.warm_up(), &mut caller, false).map_err(explained)?;
-        let timed = runs.phase(lines, self.regular(), &mut caller, profile_mode.is_some()).map_err(explained)?;
+        let warm_up = runs.phase(lines, self.warm_up(), &mut caller, None).map_err(explained)?;
+        let timed = runs.phase(lines, self.regular(), &mut caller, profiles.as_mut()).map_err(explained)?;
         self.state("print_postinvoke_state", "Post-invoke", &caller)?;
         let peak = watch.map(Watch::finish);
         let memory = Memory { init: init_grown, overall: grown(), peak };
-        let outcome = Outcome { model_bytes, init, warm_up, runs: timed, memory, delegates };
+        let input_bytes = caller.inputs.iter().map(Vec::len).sum();
+        let outcome = Outcome { model_bytes, input_bytes, init, warm_up, runs: timed, memory, delegates };
         self.say_outcome(&outcome)?;
         let mut files = self.files(&entry, &caller, &outcome)?;
-        if let Some(mode) = profile_mode {
-            let steps = Steps::of(&runs.profiles, entry.subgraph());
+        if let Some((mode, profiles)) = profile_mode.zip(profiles) {
+            let steps = profiles.finish();
             let init_steps = init_steps(&started.device, &caller, &outcome);
             self.profile(&entry, &mode, [&init_steps, &steps], &mut files)?;
         }
@@ -321,7 +324,7 @@ fn init_steps(device: &Device, caller: &Caller, outcome: &Outcome) -> Steps {
     let step = |kind: &str, us: f64| Step {
         kind: kind.to_owned(),
         name: format!("{kind}/0"),
-        times: vec![us.max(0.0).round()],
+        times: [us.max(0.0).round()].into_iter().collect(),
         is_delegated: false,
     };
     let mut steps = Vec::new();
@@ -329,15 +332,14 @@ fn init_steps(device: &Device, caller: &Caller, outcome: &Outcome) -> Steps {
         steps.push(step("ModifyGraphWithDelegate", delegate));
     }
     steps.push(step("AllocateTensors", outcome.init * 1e3 - if device.has_delegate() { delegate } else { 0.0 }));
-    Steps(steps)
+    let totals = steps.iter().map(|step| step.times.average()).sum();
+    Steps { steps, totals: vec![totals] }
 }
 
 /// How a model runs: at which pace, and how often for each measured time.
 struct Runs {
     pace: Pace,
     loops: usize,
-    /// The profiles of the runs for which there are any.
-    profiles: Vec<Profile>,
 }
 
 impl Runs {
@@ -350,16 +352,16 @@ impl Runs {
             _ => Pace::Free,
         };
         let loops = flags.count("gpu_invoke_loop_times").filter(|_| has_gpu).unwrap_or(1);
-        Self { pace, loops, profiles: Vec::new() }
+        Self { pace, loops }
     }
 
-    /// Runs the model until the condition is reached, and prints two lines. Returns the milliseconds of each run.
+    /// Runs the model until the condition is reached, and prints two lines; profiles are added up. Returns the milliseconds of each run.
     fn phase(
-        &mut self,
+        &self,
         lines: &Lines<'_>,
         stop: Stop,
         caller: &mut Caller,
-        is_profiled: bool,
+        mut profiles: Option<&mut Profiles<'_>>,
     ) -> Result<Vec<f64>, Failure> {
         lines.say(format!(
             "Running benchmark for at least {} iterations and at least {} seconds but terminate if exceeding {} seconds.",
@@ -375,8 +377,8 @@ impl Runs {
                 loops => caller.repeated(loops)?,
             }
             times.push(milliseconds(start) / self.loops as f64);
-            if is_profiled {
-                self.profiles.push(caller.interpreter.profile()?);
+            if let Some(profiles) = &mut profiles {
+                profiles.add(&caller.interpreter.profile()?);
             }
             Ok(())
         })?;

@@ -171,9 +171,9 @@ pub(super) fn device(flags: &Flags, threads: Option<usize>) -> Result<DeviceArgu
 const EXTERNAL: [&str; 3] =
     ["external_delegate_path", "stable_delegate_settings_file", "stable_delegate_loader_settings"];
 
-/// Returns the place of the first flag that names a library.
+/// Returns the place of the first flag that names a library; one without a value names none.
 fn first_external(flags: &Flags) -> Option<usize> {
-    EXTERNAL.iter().filter_map(|name| flags.position(name)).min()
+    EXTERNAL.iter().filter(|name| flags.some(name).is_some()).filter_map(|name| flags.position(name)).min()
 }
 
 fn cache(flags: &Flags) -> Option<CacheArgument> {

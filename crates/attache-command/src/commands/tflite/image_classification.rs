@@ -37,7 +37,7 @@ pub(super) static FLAGS: &[Flag] = &[
     flag("denylist_file_path", Kind::Text, "", "Denylist file path", "numbers of pictures to leave out, from 1"),
     flag("blacklist_file_path", Kind::Text, "", "Denylist file path", "the same, in earlier versions"),
     flag("num_images", Kind::Whole, "0", "Num images", "most pictures, the first ones; 0 for all"),
-    flag("num_threads", Kind::Whole, "4", "Num threads", "pictures that are evaluated at the same time"),
+    flag("num_threads", Kind::Whole, "1", "Num threads", "pictures that are evaluated at the same time"),
     flag(
         "cropping_fraction",
         Kind::Number,
@@ -75,7 +75,7 @@ pub(super) fn run(flags: &Flags, console: &Console) -> Result<Report, Failure> {
     let compiled = device.compiled(&entry)?;
     runner.placed(&lines, console, compiled.placement())?;
     let count = classify::classes(&compiled.interpreter()?, name)?;
-    let classes = Classes { count, names: names.of(count).unwrap_or(names.all()) };
+    let classes = Classes { count, names: names.of(count).unwrap_or(names.all()), are_names: names.are_asked_for() };
     let threads = flags.count("num_threads").unwrap_or(1);
     let mut all = classify::evaluate(console, (&compiled, threads), &classes, &preparation, (pairs, MOST))?;
     if !classes.names.is_empty() && classes.names.len() != count {

@@ -1,6 +1,6 @@
 //! `coco_object_detection_eval`: the average precision of a detector of objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -127,7 +127,8 @@ fn compare(
     found: &[ImageBox],
     (all, classes): (&mut Detected, Option<usize>),
 ) -> Precisions {
-    let missing = truth.keys().filter(|name| !names.contains(name));
+    let known: BTreeSet<&String> = names.iter().collect();
+    let missing = truth.keys().filter(|name| !known.contains(name));
     let folder = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
     all.problems.extend(missing.map(|name| format!("{}: there is no such picture", folder.join(name).display())));
     let mut boxes = Vec::new();
@@ -196,11 +197,12 @@ fn parse_box(bytes: &[u8]) -> Result<ImageBox, String> {
     Ok(one)
 }
 
-/// Prints the boxes of each picture.
+/// Prints the boxes of each picture; they are in the order of the pictures.
 fn debug(lines: &Lines<'_>, names: &[String], found: &[ImageBox]) -> Result<(), Failure> {
     for (index, name) in names.iter().enumerate() {
         lines.say(format!("{}\n\nImage: {name}\n", "=".repeat(54)))?;
-        for (place, one) in found.iter().filter(|one| one.image == index).enumerate() {
+        let begin = found.partition_point(|one| one.image < index);
+        for (place, one) in found[begin..].iter().take_while(|one| one.image == index).enumerate() {
             let [top, bottom, left, right] = one.edges.map(|edge| six(f64::from(edge)));
             lines.say(format!(
                 "Object [{place}]\n  Score: {}\n  Class-ID: {}\n  Bounding Box:\n    Normalized Top: {top}\n    \

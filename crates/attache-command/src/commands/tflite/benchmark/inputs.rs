@@ -9,7 +9,10 @@ use crate::arguments::entry::{Entry, Shapes};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::io::files;
-use crate::io::twister::{Range, Twister};
+use crate::io::twister::{Range, Twister, short};
+
+/// The flag with the ranges of random numbers.
+const RANGE: &str = "input_layer_value_range";
 
 /// What the command line says of one input.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,15 +67,14 @@ impl Layers {
     }
 
     fn add_range(&mut self, text: &str) -> Result<(), Failure> {
-        const FLAG: &str = "input_layer_value_range";
-        let wrong = || Failure::usage(format!("--{FLAG}: \"{text}\" is not NAME,LOW,HIGH with LOW up to HIGH"));
+        let wrong = || Failure::usage(format!("--{RANGE}: \"{text}\" is not NAME,LOW,HIGH with LOW up to HIGH"));
         let [name, low, high] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
         let (Some(low), Some(high)) = (number(low), number(high)) else { return Err(wrong()) };
         if low > high {
             return Err(wrong());
         }
-        self.named(FLAG, name)?.range = Some(Range { low, high });
+        self.named(RANGE, name)?.range = Some(Range { low, high });
         Ok(())
     }
 
@@ -167,6 +169,13 @@ fn at_random(random: &mut Twister, info: &TensorInfo, range: Option<Range>) -> R
     let elements = info.shape.elements();
     if info.data_type == DataType::String {
         return Ok(strings(&vec![&b"text"[..]; elements]));
+    }
+    if let Some(range) = range {
+        range.check(info.data_type).map_err(|reason| {
+            let name = Console::plain().name(&info.name);
+            let [low, high] = [range.low, range.high].map(short);
+            Failure::usage(format!("--{RANGE}: {low} to {high} does not fit input \"{name}\": {reason}"))
+        })?;
     }
     let range = range.or_else(|| Range::usual(info.data_type));
     range.and_then(|range| random.bytes(info.data_type, elements, range)).ok_or_else(|| {

@@ -5,7 +5,6 @@ use attache::model::Subgraph;
 
 use super::super::lines::statistics;
 use crate::io::message::Message;
-use crate::measure::timing::Statistics;
 
 /// Most rows of the table of what takes longest.
 const MOST_TOP: usize = 10;
@@ -19,62 +18,135 @@ pub(super) struct Step {
     pub(super) kind: String,
     /// The name of what it makes, with the index of the operator.
     pub(super) name: String,
-    /// Microseconds in each run.
-    pub(super) times: Vec<f64>,
+    /// Microseconds of its runs.
+    pub(super) times: Times,
     /// Whether a delegate executes the step.
     pub(super) is_delegated: bool,
 }
 
-impl Step {
-    fn mean(&self) -> f64 {
-        self.times.iter().sum::<f64>() / self.times.len().max(1) as f64
+/// What is kept of the microseconds of many runs: of long measurements, all would not fit in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    count: usize,
+    first: f64,
+    last: f64,
+    min: f64,
+    max: f64,
+    sum: f64,
+    mean: f64,
+    /// The sum of the squared distances from the mean.
+    squares: f64,
+}
+
+impl Times {
+    /// Adds the microseconds of a run.
+    pub(super) fn add(&mut self, time: f64) {
+        if self.count == 0 {
+            *self = Self { first: time, min: time, max: time, ..Self::default() };
+        }
+        self.count += 1;
+        self.last = time;
+        self.min = self.min.min(time);
+        self.max = self.max.max(time);
+        self.sum += time;
+        // Sums of squares would lose the small differences of long times (Welford 1962).
+        let distance = time - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (time - self.mean);
+    }
+
+    fn variance(&self) -> f64 {
+        self.squares / self.count.max(1) as f64
+    }
+
+    /// Returns the mean; 0 without runs.
+    pub(super) fn average(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+}
+
+impl FromIterator<f64> for Times {
+    fn from_iter<I: IntoIterator<Item = f64>>(times: I) -> Self {
+        let mut all = Self::default();
+        times.into_iter().for_each(|time| all.add(time));
+        all
     }
 }
 
 /// The steps of a run in their order, timed in several runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Steps(pub(super) Vec<Step>);
+pub(super) struct Steps {
+    pub(super) steps: Vec<Step>,
+    /// Microseconds of each run, summed over its steps.
+    pub(super) totals: Vec<f64>,
+}
+
+/// The profiles of all runs so far, one added to the other.
+#[derive(Clone, Debug)]
+pub(super) struct Profiles<'a> {
+    subgraph: &'a Subgraph,
+    /// The steps of delegates and of the CPU, each with its first operator.
+    dispatches: Vec<(usize, Step)>,
+    operators: Vec<(usize, Step)>,
+    totals: Vec<f64>,
+}
+
+impl<'a> Profiles<'a> {
+    pub(super) fn new(subgraph: &'a Subgraph) -> Self {
+        Self { subgraph, dispatches: Vec::new(), operators: Vec::new(), totals: Vec::new() }
+    }
+
+    /// Adds the profile of a run. Steps that not all runs have are left out.
+    pub(super) fn add(&mut self, run: &Profile) {
+        if self.totals.is_empty() {
+            let subgraph = self.subgraph;
+            let step = |operators: &[(usize, String)], is_delegated| step(operators, subgraph, is_delegated);
+            self.dispatches = run.dispatches.iter().map(|own| step(&own.operators, true)).collect();
+            self.operators = run.operators.iter().map(|own| step(&own.operators, false)).collect();
+        }
+        let spans = run.dispatches.iter().map(|own| (own.dispatch.end_ns - own.dispatch.begin_ns).max(0.0) / 1e3);
+        let times = run.operators.iter().map(|own| own.milliseconds * 1e3);
+        let total = fold(&mut self.dispatches, spans) + fold(&mut self.operators, times);
+        self.totals.push(total);
+    }
+
+    /// Returns the steps of delegates and of the CPU in the order of their operators.
+    pub(super) fn finish(self) -> Steps {
+        let mut steps = [self.dispatches, self.operators].concat();
+        steps.sort_by_key(|(first, _)| *first);
+        Steps { steps: steps.into_iter().map(|(_, step)| step).collect(), totals: self.totals }
+    }
+}
+
+/// Returns a step without times, and its first operator.
+fn step(operators: &[(usize, String)], subgraph: &Subgraph, is_delegated: bool) -> (usize, Step) {
+    let first = operators.first().map_or(0, |operator| operator.0);
+    let mut kinds: Vec<&str> = operators.iter().map(|(_, name)| name.as_str()).collect();
+    kinds.dedup();
+    let last = operators.last().map_or(0, |operator| operator.0);
+    let made = subgraph.operators.get(last).and_then(|operator| operator.outputs.first());
+    let made = made.map_or("", |tensor| subgraph.tensors[*tensor].name.as_str());
+    let name = format!("[{made}]:{last}");
+    (first, Step { kind: kinds.join("+"), name, times: Times::default(), is_delegated })
+}
+
+/// Adds the microseconds of a run to its steps, rounded. Returns their sum.
+fn fold(steps: &mut Vec<(usize, Step)>, times: impl ExactSizeIterator<Item = f64>) -> f64 {
+    steps.truncate(times.len());
+    let mut total = 0.0;
+    for ((_, step), time) in steps.iter_mut().zip(times) {
+        step.times.add(time.round());
+        total += time.round();
+    }
+    total
+}
 
 impl Steps {
-    /// Collects the steps of several runs. Those of a delegate and of the CPU are in the order of their operators.
-    pub(super) fn of(runs: &[Profile], subgraph: &Subgraph) -> Self {
-        let mut steps: Vec<(usize, Step)> = Vec::new();
-        let mut add = |operators: &[(usize, String)], times: Vec<f64>, is_delegated: bool| {
-            let first = operators.first().map_or(0, |operator| operator.0);
-            let mut kinds: Vec<&str> = operators.iter().map(|(_, name)| name.as_str()).collect();
-            kinds.dedup();
-            let last = operators.last().map_or(0, |operator| operator.0);
-            let made = subgraph.operators.get(last).and_then(|operator| operator.outputs.first());
-            let made = made.map_or("", |tensor| subgraph.tensors[*tensor].name.as_str());
-            let name = format!("[{made}]:{last}");
-            steps.push((first, Step { kind: kinds.join("+"), name, times, is_delegated }));
-        };
-        let dispatches = runs.iter().map(|run| run.dispatches.len()).min().unwrap_or(0);
-        for index in 0..dispatches {
-            let spans = runs.iter().map(|run| &run.dispatches[index].dispatch);
-            let times = spans.map(|span| ((span.end_ns - span.begin_ns).max(0.0) / 1e3).round()).collect();
-            add(&runs[0].dispatches[index].operators, times, true);
-        }
-        let operators = runs.iter().map(|run| run.operators.len()).min().unwrap_or(0);
-        for index in 0..operators {
-            let times = runs.iter().map(|run| (run.operators[index].milliseconds * 1e3).round()).collect();
-            add(&runs[0].operators[index].operators, times, false);
-        }
-        steps.sort_by_key(|(first, _)| *first);
-        Self(steps.into_iter().map(|(_, step)| step).collect())
-    }
-
-    /// Returns the microseconds of each run, summed over its steps.
-    fn totals(&self) -> Vec<f64> {
-        let runs = self.0.iter().map(|step| step.times.len()).max().unwrap_or(0);
-        (0..runs).map(|run| self.0.iter().filter_map(|step| step.times.get(run)).sum()).collect()
-    }
-
     /// Returns the rows in run order, each with the microseconds before it.
     fn rows(&self) -> Vec<(f64, &Step)> {
-        let clock = self.0.iter().scan(0.0, |clock, step| {
+        let clock = self.steps.iter().scan(0.0, |clock, step| {
             let begin = *clock;
-            *clock += step.mean();
+            *clock += step.times.average();
             Some((begin, step))
         });
         clock.collect()
@@ -82,22 +154,22 @@ impl Steps {
 
     /// Formats all tables, for people or as CSV.
     pub(super) fn text(&self, is_csv: bool) -> String {
-        let form = Form::new(&self.0, is_csv);
-        let total: f64 = self.0.iter().map(Step::mean).sum();
+        let form = Form::new(&self.steps, is_csv);
+        let total: f64 = self.steps.iter().map(|step| step.times.average()).sum();
         let rows = self.rows();
         let mut top = rows.clone();
-        top.sort_by(|one, other| other.1.mean().total_cmp(&one.1.mean()));
+        top.sort_by(|one, other| other.1.times.average().total_cmp(&one.1.times.average()));
         top.truncate(MOST_TOP);
         let parts = [
             form.title("Run Order"),
             form.steps(&rows, total),
             form.title("Top by Computation Time"),
             form.steps(&top, total),
-            format!("Number of nodes executed: {}\n", self.0.len()),
+            format!("Number of nodes executed: {}\n", self.steps.len()),
             form.title("Summary by node type"),
             form.kinds(&self.kinds(), total),
-            format!("Timings (microseconds): {}\n", statistics(&self.totals())),
-            format!("Memory (bytes): count=0\n{} nodes observed\n", self.0.len()),
+            format!("Timings (microseconds): {}\n", statistics(&self.totals)),
+            format!("Memory (bytes): count=0\n{} nodes observed\n", self.steps.len()),
         ];
         parts.concat()
     }
@@ -105,13 +177,13 @@ impl Steps {
     /// Returns each node type with the number of its steps and their microseconds, the longest first.
     fn kinds(&self) -> Vec<(&str, usize, f64)> {
         let mut kinds: Vec<(&str, usize, f64)> = Vec::new();
-        for step in &self.0 {
+        for step in &self.steps {
             let place = kinds.iter().position(|kind| kind.0 == step.kind).unwrap_or_else(|| {
                 kinds.push((&step.kind, 0, 0.0));
                 kinds.len() - 1
             });
             kinds[place].1 += 1;
-            kinds[place].2 += step.mean();
+            kinds[place].2 += step.times.average();
         }
         kinds.sort_by(|one, other| other.2.total_cmp(&one.2));
         kinds
@@ -120,7 +192,7 @@ impl Steps {
     /// Returns the message `ModelProfilingData`.
     pub(super) fn message(&self, subgraph: (&str, usize)) -> Message {
         let operators = |is_delegated: bool| {
-            let steps = self.0.iter().enumerate().filter(move |(_, step)| step.is_delegated == is_delegated);
+            let steps = self.steps.iter().enumerate().filter(move |(_, step)| step.is_delegated == is_delegated);
             steps.map(|(order, step)| step.message(order)).collect::<Vec<_>>()
         };
         let (own, delegated) = (operators(false), operators(true));
@@ -139,22 +211,23 @@ impl Step {
     /// Returns the message `OpProfileData`.
     fn message(&self, order: usize) -> Message {
         let whole = |number: f64| number.round() as i64;
-        let time = Statistics::of(&self.times).map(|all| {
+        let all = &self.times;
+        let time = (all.count > 0).then(|| {
             Message::default()
-                .with(1, "first", whole(self.times[0]))
-                .with(2, "last", whole(self.times[self.times.len() - 1]))
-                .with(3, "avg", whole(all.mean))
-                .with(4, "stddev", all.std as f32)
-                .with(5, "variance", (all.std * all.std) as f32)
+                .with(1, "first", whole(all.first))
+                .with(2, "last", whole(all.last))
+                .with(3, "avg", whole(all.average()))
+                .with(4, "stddev", all.variance().sqrt() as f32)
+                .with(5, "variance", all.variance() as f32)
                 .with(6, "min", whole(all.min))
                 .with(7, "max", whole(all.max))
-                .with(8, "sum", whole(self.times.iter().sum()))
-                .with(9, "count", self.times.len())
+                .with(8, "sum", whole(all.sum))
+                .with(9, "count", all.count)
         });
         Message::default()
             .with(1, "node_type", self.kind.as_str())
             .with_some(2, "inference_microseconds", time)
-            .with(4, "times_called", self.times.len())
+            .with(4, "times_called", self.times.count)
             .with(5, "name", self.name.as_str())
             .with(6, "run_order", order)
     }
@@ -191,10 +264,9 @@ impl Form {
         };
         let mut sum = 0.0;
         for (begin, step) in rows {
-            let mean = step.mean();
+            let mean = step.times.average();
             sum += mean;
-            let first = step.times.first().copied().unwrap_or(0.0);
-            let numbers = [begin / 1e3, first / 1e3, mean / 1e3, percent(mean, total), percent(sum, total)];
+            let numbers = [begin / 1e3, step.times.first / 1e3, mean / 1e3, percent(mean, total), percent(sum, total)];
             text += &self.step(step, numbers);
         }
         text + "\n"
@@ -251,20 +323,68 @@ fn percent(part: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use attache::model::schema::BuiltinOperator;
+    use attache::{DataType, Model, ModelBuilder, OperatorBuilder, ProfiledOperator, TensorBuilder};
+
     use super::*;
 
     fn steps() -> Steps {
         let step = |kind: &str, name: &str, times: [f64; 2]| Step {
             kind: kind.into(),
             name: name.into(),
-            times: times.to_vec(),
+            times: times.into_iter().collect(),
             is_delegated: false,
         };
-        Steps(vec![
+        let steps = vec![
             step("CONV_2D", "[a,b]:0", [1000.0, 3000.0]),
             step("ADD", "[c]:1", [500.0, 500.0]),
             step("CONV_2D", "[d]:2", [5000.0, 6000.0]),
-        ])
+        ];
+        Steps { steps, totals: vec![6500.0, 9500.0] }
+    }
+
+    #[test]
+    fn runs_are_folded_into_their_statistics() {
+        let mut state = 5u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            1e6 + (state >> 50) as f64
+        };
+        let times: Vec<f64> = (0..1000).map(|_| random()).collect();
+        let folded: Times = times.iter().copied().collect();
+        let all = crate::measure::timing::Statistics::of(&times).unwrap();
+        assert_eq!((folded.count, folded.first, folded.last), (1000, times[0], times[999]));
+        assert_eq!((folded.min, folded.max, folded.sum), (all.min, all.max, times.iter().sum::<f64>()));
+        assert!((folded.average() - all.mean).abs() < 1e-6 && (folded.variance().sqrt() - all.std).abs() < 1e-6);
+        assert_eq!((Times::default().average(), Times::default().variance()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn profiles_of_runs_are_added_up() {
+        let mut builder = ModelBuilder::new("relu");
+        let main = builder.subgraph("main");
+        let [x, y] = ["x", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [2])));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+        builder.inputs(main, &[x]).outputs(main, &[y]);
+        let model = Model::from_bytes(builder.finish()).unwrap();
+        let subgraph = &model.subgraphs()[0];
+        let run = |milliseconds: &[f64]| {
+            let mut profile = Profile::default();
+            for (index, time) in milliseconds.iter().enumerate() {
+                let mut own = ProfiledOperator::default();
+                own.operators = vec![(index, "RELU".to_owned())];
+                own.milliseconds = *time;
+                profile.operators.push(own);
+            }
+            profile
+        };
+        let mut profiles = Profiles::new(subgraph);
+        profiles.add(&run(&[1.0, 5.0]));
+        profiles.add(&run(&[2.0]));
+        profiles.add(&run(&[3.0, 7.0]));
+        let steps = profiles.finish();
+        assert_eq!((steps.steps.len(), steps.totals.clone()), (1, vec![6000.0, 2000.0, 3000.0]));
+        assert_eq!(steps.steps[0].times, [1000.0, 2000.0, 3000.0].into_iter().collect());
     }
 
     #[test]

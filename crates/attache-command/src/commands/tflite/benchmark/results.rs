@@ -56,7 +56,9 @@ pub(super) fn result(name: &str, measured: &Measured) -> Message {
         .with_some(3, "peak_mem_mb", measured.memory.peak.map(megabytes));
     let size = measured.model_bytes as f64 / 1e6;
     let seconds = measured.runs.iter().sum::<f64>() / 1e3;
-    let rate = if seconds > 0.0 { size * measured.runs.len() as f64 / seconds } else { 0.0 };
+    // The throughput is that of the inputs, in units of 2²⁰ bytes, and not of the model.
+    let input = measured.input_bytes as f64 / f64::from(1 << 20);
+    let rate = if seconds > 0.0 { input * measured.runs.len() as f64 / seconds } else { 0.0 };
     let other = Message::default()
         .with(1, "model_size_mb", size as f32)
         .with(2, "num_runs", measured.runs.len())

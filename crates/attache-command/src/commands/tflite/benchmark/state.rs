@@ -5,6 +5,9 @@ use attache::{Interpreter, Outcome};
 
 use super::super::flags::Flags;
 
+/// Most characters of a column; names of tensors are seldom longer, and formatted widths have 16 bits.
+const MOST_WIDTH: usize = 1000;
+
 /// Widths of columns, which the command line sets.
 struct Widths {
     name: usize,
@@ -28,7 +31,7 @@ pub(super) fn bytes(tensor: &Tensor) -> usize {
 
 /// Describes an interpreter, at the time that `when` names.
 pub(super) fn describe(when: &str, interpreter: &Interpreter, flags: &Flags) -> Vec<String> {
-    let width = |name: &str| flags.count(name).unwrap_or(1);
+    let width = |name: &str| flags.count(name).unwrap_or(1).min(MOST_WIDTH);
     let widths = Widths {
         name: width("tensor_name_display_length"),
         data_type: width("tensor_type_display_length"),
