@@ -119,7 +119,12 @@ fn what_is_wrong_with_a_data_set_is_named_and_the_rest_evaluated() {
     assert_one(with(&lines[..50].join("\n")), 50, "50 labels for 60 pictures");
     let mut changed = lines.clone();
     changed[7] = "4";
-    assert_one(with(&changed.join("\n")), 59, "p07.png (line 8 of the labels): class 4 is out of range");
+    assert_one(with(&changed.join("\n")), 59, "p07.png (line 8 of the labels): no class has the name \"4\"");
+    changed[7] = "0";
+    assert_one(with(&changed.join("\n")), 59, "no class has the name \"0\"");
+    let mut numbers = vec!["1"; 60];
+    numbers[7] = "4";
+    assert_one(with(&numbers.join("\n")), 59, "p07.png (line 8 of the labels): class 4 is out of range");
     changed[7] = "bird";
     assert_one(with(&changed.join("\n")), 59, "no class has the name \"bird\"");
     scratch.write("pictures/p31.png", b"\x89PNG\r\n\x1a\nnothing");
@@ -133,6 +138,22 @@ fn what_is_wrong_with_a_data_set_is_named_and_the_rest_evaluated() {
     let (status, images, problems) = with(&vec!["1"; 59].join("\n"));
     assert_eq!((status, images), (2, 59));
     assert!(problems[0].contains("labels.txt: 2 labels for the 4 classes"), "{problems:?}");
+}
+
+#[test]
+fn classes_of_one_name_are_one() {
+    let scratch = Scratch::new();
+    let rows = data_set(&scratch);
+    let labels = ["crane", "dog", "crane", "ant"];
+    scratch.write("labels.txt", labels.join("\n").as_bytes());
+    let truth: Vec<&str> = rows.iter().map(|(_, class)| labels[*class]).collect();
+    scratch.write("truth.txt", truth.join("\n").as_bytes());
+    let best = |(scores, class): &&([u8; 4], usize)| {
+        let first = (0..4).find(|place| rank(scores, *place) == 0).unwrap();
+        labels[first] == labels[*class]
+    };
+    let (status, object, _) = classification(&scratch, &[]);
+    assert_eq!((status, &object["hits"][0]), (0, &json!(rows.iter().filter(best).count())));
 }
 
 #[test]
@@ -271,6 +292,61 @@ fn a_detector_is_evaluated_on_pictures() {
     }
     let rows: Value = serde_json::from_str(&fs::read_to_string(&written).unwrap()).unwrap();
     assert_eq!((rows.as_array().unwrap().len(), &rows[1]["bbox"]), (2, &json!([50.0, 25.0, 50.0, 25.0])));
+}
+
+/// Evaluates the detector on a picture of 100 × 50 pixels, with these further pictures and labels. Categories are 1,
+/// cat, and 2, dog, and each picture has one of them.
+fn detection(scratch: &Scratch, broken: &[&str], more: &[&str]) -> (Value, String) {
+    let model = scratch.write("m.tflite", &detector());
+    scratch.write("pictures/a.png", &png(100, 50, [9, 9, 9]));
+    broken.iter().for_each(|name| drop(scratch.write(&format!("pictures/{name}"), b"nothing")));
+    let names: Vec<&str> = [&["a.png"], broken].concat();
+    let images: Vec<Value> =
+        names.iter().enumerate().map(|(id, name)| json!({ "id": id + 1, "file_name": name })).collect();
+    let annotation = |(id, category, bbox): (usize, u32, [f64; 4])| json!({ "id": id, "image_id": id.saturating_sub(1).max(1), "category_id": category, "bbox": bbox, "area": 1250.0, "iscrowd": 0 });
+    let mut boxes = vec![(1, 1, [0.0, 0.0, 50.0, 25.0]), (2, 2, [50.0, 25.0, 50.0, 25.0])];
+    boxes.extend((0..broken.len()).map(|index| (index + 3, 1, [0.0, 0.0, 50.0, 25.0])));
+    let annotations: Vec<Value> = boxes.into_iter().map(annotation).collect();
+    let categories = [json!({ "id": 1, "name": "cat" }), json!({ "id": 2, "name": "dog" })];
+    let truth = json!({ "images": images, "categories": categories, "annotations": annotations });
+    let truth = scratch.write("truth.json", truth.to_string().as_bytes());
+    let pictures = scratch.path("pictures");
+    let common = ["eval", "detection", &model, "--images", &pictures, "--truth", &truth, "--delegate", "cpu", "--json"];
+    let answer = attache(&[&common[..], more].concat());
+    (answer.object(), answer.stderr)
+}
+
+#[test]
+fn boxes_of_pictures_that_were_not_evaluated_do_not_count() {
+    let scratch = Scratch::new();
+    let (alone, _) = detection(&scratch, &[], &[]);
+    let (broken, _) = detection(&scratch, &["b.png", "c.png"], &[]);
+    let (first, _) = detection(&scratch, &["b.png", "c.png"], &["--count", "1"]);
+    for name in ["ap", "ap_50", "ar_1", "ar_100", "ar_medium", "evaluated", "evaluated_boxes"] {
+        assert_eq!((&broken[name], &first[name]), (&alone[name], &alone[name]), "{name}");
+    }
+    assert_eq!((alone["ap"].as_f64().map(f64::round), &alone["evaluated_boxes"]), (Some(1.0), &json!(2)));
+    assert_eq!((&broken["boxes"], &broken["images"]), (&json!(4), &json!(3)));
+}
+
+#[test]
+fn classes_are_names_of_categories_or_numbers_and_never_both() {
+    let scratch = Scratch::new();
+    let with = |labels: &str| {
+        let labels = scratch.write("labels.txt", labels.as_bytes());
+        let (object, errors) = detection(&scratch, &[], &["--labels", &labels]);
+        (
+            object["categories"]["1"].as_f64().unwrap().round(),
+            object["categories"]["2"].as_f64().unwrap().round(),
+            errors,
+        )
+    };
+    let (cat, dog, errors) = with("person\ndog\n");
+    assert_eq!((cat, dog), (0.0, 1.0), "{errors}");
+    assert!(errors.contains("no category has the name \"person\""), "{errors}");
+    let (cat, dog, errors) = with("person\nbicycle\n");
+    assert_eq!((cat, dog), (1.0, 1.0), "{errors}");
+    assert!(errors.contains("no label is the name of a category"), "{errors}");
 }
 
 /// Returns a field of a message of Protocol Buffers that holds bytes.

@@ -218,6 +218,15 @@ fn unknown_flags_and_wrong_values_are_refused() {
             ],
             "\"y\" is not in --input_layer",
         ),
+        (
+            &[
+                "--graph=@/m.tflite",
+                "--input_layer=x",
+                "--input_layer_shape=1,2,2,1",
+                "--input_layer_value_range=x,0,1e300",
+            ],
+            "--input_layer_value_range: 0 to 1e300 does not fit input \"x\": FLOAT32 has",
+        ),
         (&["--graph=@/m.tflite", "--op_profiling_output_mode=xml"], "it must be stdout, csv or proto"),
         (&["--graph=@/m.tflite", "--result_file_path=@/no/r.pb"], "the folder of this file is not there"),
     ];
@@ -255,12 +264,55 @@ fn inputs_come_from_files_and_ranges() {
 }
 
 #[test]
+fn columns_have_a_greatest_width() {
+    let scratch = Scratch::new();
+    for name in ["tensor_name_display_length", "tensor_type_display_length", "alloc_type_display_length"] {
+        let width = format!("--{name}=100000");
+        let flags = ["--graph=@/m.tflite", "--dry_run=true", "--print_preinvoke_state=true", &width];
+        let answer = tool(&scratch, "benchmark_model", &flags);
+        assert_eq!(answer.status, 0, "{}", answer.stderr);
+        assert!(answer.stdout.lines().any(|line| (1000..1200).contains(&line.len())), "{name}");
+    }
+}
+
+#[test]
+fn a_delegate_without_a_path_is_not_said_to_be_applied() {
+    let scratch = Scratch::new();
+    let flags = ["--graph=@/m.tflite", "--dry_run=true", "--external_delegate_path="];
+    let answer = tool(&scratch, "benchmark_model", &flags);
+    assert!(answer.status == 0 && !answer.stdout.contains("explicitly applied"), "{}", answer.stdout);
+}
+
+#[test]
+fn the_throughput_is_that_of_the_inputs() {
+    let scratch = Scratch::new();
+    let flags = ["--graph=@/m.tflite", "--num_runs=3", "--min_secs=0", "--result_file_path=@/result.pbtxt"];
+    let layer = ["--input_layer=x", "--input_layer_shape=1,128,128,16"];
+    let answer = tool(&scratch, "benchmark_model", &[&flags[..], &layer].concat());
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    let result = fs::read_to_string(scratch.path("result.pbtxt")).unwrap();
+    let number = |name: &str| -> f64 {
+        let line = result.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("{name}: {result}")).parse().unwrap()
+    };
+    // An input is 1 MiB, and times are rounded to microseconds.
+    let expected = 1e3 / number("avg_ms");
+    let found = number("model_throughput_in_mb_per_sec");
+    assert!((found - expected).abs() < expected * 0.02, "{found} instead of {expected}");
+}
+
+#[test]
 fn dry_runs_and_signatures_run_nothing() {
     let scratch = Scratch::new();
     let answer = tool(&scratch, "benchmark_model", &["--graph=@/m.tflite", "--dry_run=true"]);
     assert_eq!((answer.status, answer.stdout.matches("count=0\n").count()), (0, 2), "{}", answer.stdout);
     let answer = tool(&scratch, "benchmark_model", &["--graph=@/m.tflite", "--list_signatures"]);
-    assert_eq!((answer.status, answer.stdout.contains("The model has 0 signatures.")), (0, true), "{}", answer.stdout);
+    assert_eq!(
+        (answer.status, answer.stdout.contains("The Model contains 0 signature key(s).\n")),
+        (0, true),
+        "{}",
+        answer.stdout
+    );
 }
 
 #[test]
