@@ -102,7 +102,9 @@ impl ReportCommand {
                 Ok(data) => models.push(data),
                 Err(failure) => {
                     console.warn(&format!("{failure}; the report is without it"));
-                    failures.push(FailureData { model: model.display().to_string(), message: failure.message.clone() });
+                    let model = model.display().to_string();
+                    let message = failure.message.strip_prefix(&format!("{model}: ")).unwrap_or(&failure.message);
+                    failures.push(FailureData { message: message.to_owned(), model });
                     first.get_or_insert(failure);
                 }
             }

@@ -284,10 +284,10 @@ impl Session<'_> {
         let times = contest(&mut others, &is_over, true);
         others.iter_mut().zip(times).for_each(|(contender, times)| contender.note(&times));
         for contender in &mut slow {
-            let rounds = std::cell::Cell::new(0);
-            let is_once = || rounds.replace(rounds.get() + 1) > 0 || is_over();
-            let times = contest(std::slice::from_mut(contender), &is_once, true);
-            contender.note(&times[0]);
+            if !is_over() {
+                let times = contest(std::slice::from_mut(contender), &|| true, true);
+                times.iter().for_each(|times| contender.note(times));
+            }
         }
     }
 

@@ -14,9 +14,13 @@ pub(in crate::commands) fn time(ms: f64) -> String {
     }
 }
 
-/// Returns bytes as megabytes.
+/// Returns bytes as megabytes, or few as kilobytes.
 pub(in crate::commands) fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+    match bytes {
+        0 => "0 MB".to_owned(),
+        ..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
 }
 
 impl Measured {

@@ -110,7 +110,11 @@ fn draw(
         };
         area.draw(&Rectangle::new([(x, y), (x + BOX.0, y + BOX.1)], color.filled()))?;
         let style = ("sans-serif", 12).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
-        let name: String = operator.placed.operator.chars().take(MOST_NAME).collect();
+        let mut name: String = operator.placed.operator.chars().take(MOST_NAME).collect();
+        if operator.placed.operator.chars().count() > MOST_NAME {
+            name.pop();
+            name.push('…');
+        }
         let text = format!("{} {name}", operator.index);
         area.draw_text(&text, &style.into_text_style(area), (x + BOX.0 / 2, y + BOX.1 / 2))?;
     }
