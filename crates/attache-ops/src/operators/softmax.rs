@@ -4,8 +4,8 @@ use attache_base::{DataType, Quantization, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{IntBinaryOp, IntExpression, IntRounding, Primitive, ReduceOp, UnaryOp};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, TensorRef, Unsupported};
-use attache_kernels::quantized::{Rounding, Stored};
 use attache_kernels::quantized::softmax as stored;
+use attache_kernels::quantized::{Rounding, Stored};
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
 
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn a_scalar_has_no_axis() {
         let infer = |shape: &[usize]| {
-            DEFINITIONS[0].infer(&Softmax { beta: 1.0, to: DataType::Float32 }, &[Some(&Fact::new(DataType::Float32, shape))])
+            DEFINITIONS[0]
+                .infer(&Softmax { beta: 1.0, to: DataType::Float32 }, &[Some(&Fact::new(DataType::Float32, shape))])
         };
         assert!(matches!(infer(&[]), Err(OpError::Invalid(_))));
         assert_eq!(infer(&[2, 3]).unwrap()[0].shape, Some(Shape::from([2, 3])));
