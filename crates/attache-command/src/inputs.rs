@@ -144,6 +144,9 @@ impl Given {
     }
 }
 
+/// A picture that was read for an input, and whether the range of its values had to be assumed.
+type ReadPicture = (Picture<u8>, bool);
+
 impl InputArguments {
     /// Returns the seed of random inputs, 0 by default.
     pub(crate) fn seed(&self) -> u64 {
@@ -211,7 +214,7 @@ impl InputArguments {
         input: (usize, &TensorInfo),
         path: &Path,
         bytes: &[u8],
-    ) -> Result<(Array, Option<(Picture<u8>, bool)>), Failure> {
+    ) -> Result<(Array, Option<ReadPicture>), Failure> {
         let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
         let (array, picture) = if is_array || npy::is_array(bytes) {
             (npy::decode(bytes)?, None)

@@ -18,7 +18,7 @@ pub(in crate::commands) fn time(ms: f64) -> String {
 pub(in crate::commands) fn megabytes(bytes: u64) -> String {
     match bytes {
         0 => "0 MB".to_owned(),
-        ..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1..100_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
