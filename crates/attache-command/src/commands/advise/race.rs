@@ -4,8 +4,9 @@
 use crate::failure::Failure;
 use crate::measure::timing::Statistics;
 
-/// After how many rounds, those drop out that take longer than the best by which factor.
-const CUTS: [(usize, f64); 5] = [(2, 3.0), (4, 1.6), (6, 1.3), (9, 1.15), (14, 1.08)];
+/// After how many rounds, those drop out that take longer than the best by which factor, and whose fastest slice is
+/// slower than the best's usual one, so that a busy machine drops none by chance.
+const CUTS: [(usize, f64); 5] = [(4, 3.0), (6, 1.6), (9, 1.3), (12, 1.15), (16, 1.08)];
 /// Number of rounds after which the leaders are known well enough on a quiet machine.
 const ROUNDS: usize = 24;
 /// Number of rounds after which they are on a machine that is busy otherwise.
@@ -107,8 +108,12 @@ pub(super) fn race(
 
 fn drop_slow(alive: &mut Vec<usize>, times: &[Times], round: usize) {
     let Some((_, factor)) = CUTS.iter().find(|(rounds, _)| *rounds == round) else { return };
-    let best = alive.iter().filter_map(|way| times[*way].estimate()).fold(f64::INFINITY, f64::min);
-    alive.retain(|way| times[*way].estimate().is_some_and(|time| time <= best * factor));
+    let estimates = alive.iter().filter_map(|way| Some((times[*way].estimate()?, times[*way].quartile(2)?)));
+    let Some((best, usual)) = estimates.min_by(|one, other| one.0.total_cmp(&other.0)) else { return };
+    alive.retain(|way| {
+        let is_near = times[*way].estimate().is_some_and(|time| time <= best * factor);
+        is_near || times[*way].quartile(0).is_some_and(|fastest| fastest <= usual)
+    });
 }
 
 #[cfg(test)]
@@ -136,7 +141,7 @@ mod tests {
     fn leaders_are_timed_longer() {
         let times = run(&[9.0, 1.0, 1.05, 2.0], true, usize::MAX, |_| 1.0);
         let slices: Vec<usize> = times.iter().map(|times| times.slices.len()).collect();
-        assert_eq!(slices, [2, ROUNDS, ROUNDS, 4]);
+        assert_eq!(slices, [4, ROUNDS, ROUNDS, 6]);
         assert_eq!(best(&times), 1);
         assert_eq!(times[1].statistics().unwrap().count, 3 * ROUNDS);
     }

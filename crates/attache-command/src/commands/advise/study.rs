@@ -32,6 +32,8 @@ const COMPARED: usize = 10;
 const SECONDS_COMPARED: f64 = 1.5;
 /// Runs that take longer than this, in milliseconds, need no other run before them to warm up.
 const LONG: f64 = 50.0;
+/// Seconds that the exhaustive measurement may take for each way.
+const SECONDS_EACH: f64 = 4.0;
 /// Ways whose run takes this many times as long as another's are timed once only.
 const HOPELESS: f64 = 8.0;
 /// Ways this close to the fastest, relative to it or in milliseconds, count as equally fast.
@@ -346,7 +348,8 @@ impl Session<'_> {
         allowed.retain(|index| self.contenders[*index].measured.refused.is_none());
         let mut callers: Vec<&mut Contender> = self.contenders.iter_mut().collect();
         callers.retain(|contender| contender.measured.refused.is_none());
-        let times = contest(&mut callers, &|| false, false);
+        let (start, most) = (Instant::now(), SECONDS_EACH * callers.len() as f64);
+        let times = contest(&mut callers, &|| start.elapsed().as_secs_f64() > most, false);
         let estimates: Vec<f64> = times.iter().map(|times| times.estimate().unwrap_or(f64::INFINITY)).collect();
         let place = allowed.iter().position(|index| *index == choice).unwrap_or(0);
         let best = (0..estimates.len()).min_by(|one, other| estimates[*one].total_cmp(&estimates[*other]));

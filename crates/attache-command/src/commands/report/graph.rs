@@ -1,6 +1,8 @@
 //! Draws the placement of a model as a graph: one box an operator, in rows in the order of execution, coloured by where
 //! it runs.
 
+use std::cmp::Reverse;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -70,7 +72,7 @@ fn arrange(placed: &[Drawn<'_>]) -> Vec<(usize, usize)> {
     for (index, operator) in placed.iter().enumerate() {
         let above = operator.reads.iter().filter(|read| **read < index).map(|read| places[*read]);
         let mut row = above.clone().map(|place| place.0 + 1).max().unwrap_or(0);
-        let wanted = above.max_by_key(|place| place.0).map_or(0, |place| place.1);
+        let wanted = above.min_by_key(|place| Reverse(place.0)).map_or(0, |place| place.1);
         let column = loop {
             if used.len() <= row {
                 used.resize(row + 1, Vec::new());
