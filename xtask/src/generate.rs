@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, root, speed_chart};
+use crate::{TESTED, cargo, root, speed_chart};
 
 /// The version of `flatc` whose generated code fits the `flatbuffers` crate of the workspace.
 const FLATC: &str = "25.12.19";
@@ -74,7 +74,7 @@ pub(crate) fn run() -> Result<()> {
     println!("generated {}", speed_chart::PATH);
     // Uses the features of the whole workspace, so that nothing is rebuilt.
     let mut manual = cargo();
-    manual.args(["test", "--quiet", "--workspace", "--test", "manual"]).env("ATTACHE_GENERATE", "1");
+    manual.args(["test", "--quiet"]).args(TESTED).args(["--test", "manual"]).env("ATTACHE_GENERATE", "1");
     let status = manual.status()?;
     ensure!(status.success(), "{manual:?}: {status}");
     println!("generated docs/operators.md");

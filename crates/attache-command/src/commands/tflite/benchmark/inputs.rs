@@ -12,7 +12,7 @@ use crate::io::files;
 use crate::io::twister::{Range, Twister, short};
 
 /// The flag with the ranges of random numbers.
-const RANGE: &str = "input_layer_value_range";
+const VALUE_RANGE: &str = "input_layer_value_range";
 
 /// What the command line says of one input.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,14 +67,14 @@ impl Layers {
     }
 
     fn add_range(&mut self, text: &str) -> Result<(), Failure> {
-        let wrong = || Failure::usage(format!("--{RANGE}: \"{text}\" is not NAME,LOW,HIGH with LOW up to HIGH"));
+        let wrong = || Failure::usage(format!("--{VALUE_RANGE}: \"{text}\" is not NAME,LOW,HIGH with LOW up to HIGH"));
         let [name, low, high] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
         let (Some(low), Some(high)) = (number(low), number(high)) else { return Err(wrong()) };
         if low > high {
             return Err(wrong());
         }
-        self.named(RANGE, name)?.range = Some(Range { low, high });
+        self.named(VALUE_RANGE, name)?.range = Some(Range { low, high });
         Ok(())
     }
 
@@ -174,7 +174,7 @@ fn at_random(random: &mut Twister, info: &TensorInfo, range: Option<Range>) -> R
         range.check(info.data_type).map_err(|reason| {
             let name = Console::plain().name(&info.name);
             let [low, high] = [range.low, range.high].map(short);
-            Failure::usage(format!("--{RANGE}: {low} to {high} does not fit input \"{name}\": {reason}"))
+            Failure::usage(format!("--{VALUE_RANGE}: {low} to {high} does not fit input \"{name}\": {reason}"))
         })?;
     }
     let range = range.or_else(|| Range::usual(info.data_type));
