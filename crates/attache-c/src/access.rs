@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "gpu")]
+use attache::gpu::MemoryBinding;
 use attache::{ErrorKind, Interpreter, Placement, SignatureRunner};
 use attache_abi::TfLiteStatus;
 
@@ -98,6 +100,29 @@ impl<'a> Access<'a> {
     /// Writes an input. Returns false if the interpreter has no memory for it, because nothing reads it.
     pub(crate) fn write(&mut self, position: usize, bytes: &[u8]) -> Result<bool, Fault> {
         unless_unsupported(either!(self, runs => runs.write_bytes(position, bytes)).map(|()| true))
+    }
+
+    /// Has runs read an input from memory on the device that runs the whole subgraph.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn bind_input(&mut self, position: usize, memory: MemoryBinding) -> Result<(), Fault> {
+        Ok(either!(self, runs => runs.bind_input(position, memory))?)
+    }
+
+    /// Has runs write an output to memory on the device that runs the whole subgraph.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn bind_output(&mut self, position: usize, memory: MemoryBinding) -> Result<(), Fault> {
+        Ok(either!(self, runs => runs.bind_output(position, memory))?)
+    }
+
+    /// Has runs read an input that was bound from memory of the interpreter's again.
+    pub(crate) fn unbind_input(&mut self, position: usize) {
+        // What is bound can be unbound.
+        let _ = either!(self, runs => runs.unbind_input(position));
+    }
+
+    /// Has runs write an output that was bound to memory of the interpreter's again.
+    pub(crate) fn unbind_output(&mut self, position: usize) {
+        let _ = either!(self, runs => runs.unbind_output(position));
     }
 
     /// Copies the value of an input.

@@ -7,6 +7,7 @@ use attache::Delegate;
 use attache_abi::TfLiteDelegate;
 use attache_external::ExternalDelegate;
 
+use crate::bound::Device;
 use crate::cpu_delegate::is_cpu;
 use crate::fault::Fault;
 use crate::guard::exports;
@@ -16,7 +17,7 @@ pub(crate) enum Found {
     /// It stands for the CPU.
     Cpu,
     #[cfg_attr(not(feature = "gpu"), allow(dead_code))]
-    Own(Arc<dyn Delegate>),
+    Own(Arc<dyn Delegate>, Device),
     External(Arc<ExternalDelegate>),
 }
 
@@ -33,7 +34,8 @@ pub(crate) fn delegate_at(delegate: *mut TfLiteDelegate) -> Result<Found, Fault>
     }
     #[cfg(feature = "gpu")]
     if let Some(gpu) = crate::gpu_delegate::delegate_at(delegate) {
-        return Ok(Found::Own(gpu));
+        let device = gpu.device().clone();
+        return Ok(Found::Own(gpu, device));
     }
     // SAFETY: the program passes a valid delegate, which stays valid as long as interpreters that use it.
     let foreign = unsafe { ExternalDelegate::from_raw(delegate, "delegate") };

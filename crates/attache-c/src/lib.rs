@@ -13,6 +13,7 @@
 
 mod access;
 mod asynchronous;
+mod bound;
 mod cpu_delegate;
 mod delegates;
 mod external_delegate;

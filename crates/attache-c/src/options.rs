@@ -9,6 +9,7 @@ use attache_abi::report::ErrorReporter;
 use attache_abi::{TfLiteDelegate, TfLiteStatus};
 use attache_external::ExternalDelegate;
 
+use crate::bound::Device;
 use crate::delegates::{Found, delegate_at};
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
@@ -28,6 +29,8 @@ pub(crate) struct Configuration {
     /// `None` for the library's choice.
     pub(crate) threads: Option<usize>,
     pub(crate) delegates: Vec<Arc<dyn Delegate>>,
+    /// The devices of those of the delegates that are Attaché's.
+    pub(crate) devices: Vec<Device>,
     /// Those of the delegates that are in C, whose failures keep an interpreter from being made.
     pub(crate) external: Vec<Arc<ExternalDelegate>>,
     pub(crate) operators: OpResolver,
@@ -79,7 +82,10 @@ impl Configuration {
     pub(crate) fn add(&mut self, delegate: *mut TfLiteDelegate) -> Result<(), Fault> {
         match delegate_at(delegate)? {
             Found::Cpu => {}
-            Found::Own(delegate) => self.delegates.push(delegate),
+            Found::Own(delegate, device) => {
+                self.delegates.push(delegate);
+                self.devices.push(device);
+            }
             Found::External(delegate) => {
                 self.delegates.push(delegate.clone());
                 self.external.push(delegate);

@@ -9,6 +9,7 @@ use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
 
 use crate::access::Access;
+use crate::bound::{Bound, Device};
 use crate::fault::Fault;
 use crate::live::Owner;
 use crate::options::Configuration;
@@ -45,6 +46,8 @@ pub(crate) struct Subgraph {
     /// The shapes that the program set, by the position of the input.
     shapes: BTreeMap<usize, Vec<usize>>,
     is_allocated: bool,
+    /// What runs use in the memory of the tensors. Others copy.
+    pub(crate) bound: Bound,
 }
 
 impl State {
@@ -157,14 +160,24 @@ impl State {
             let builder = self.configured(&self.configuration)?;
             self.interpreter = Some(self.configuration.build(&self.model, builder)?);
         }
+        let devices = self.devices();
         let (subgraph, interpreter) = self.parts(subgraph)?;
         let mut access = Access::new(interpreter, subgraph.index)?;
         subgraph.reset_variables();
+        subgraph.bound.release(&mut access);
         access.resize(&subgraph.shapes)?;
         subgraph.note_shapes(&mut access)?;
         subgraph.give_addresses(&mut access)?;
         subgraph.is_allocated = true;
+        subgraph.bound = Bound::new(subgraph, &mut access, &devices);
         Ok(())
+    }
+
+    /// Returns the devices that may use the memory of tensors. What intermediate tensors were is copied, and so are
+    /// inputs where the CPU may take over.
+    fn devices(&self) -> Vec<Device> {
+        let is_copied = self.configuration.preserves || self.configuration.falls_back;
+        if is_copied { Vec::new() } else { self.configuration.devices.clone() }
     }
 
     /// Returns a builder for the shapes that the program set.
@@ -198,7 +211,8 @@ impl State {
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
             subgraph.tensors.refresh(*tensor as usize)?;
-            if let Some(bytes) = subgraph.storage.get(&(*tensor as usize)).and_then(Storage::bytes) {
+            let storage = subgraph.storage.get(&(*tensor as usize)).filter(|_| !subgraph.bound.has_input(position));
+            if let Some(bytes) = storage.and_then(Storage::bytes) {
                 access.write(position, &bytes[..subgraph.tensors.bytes(*tensor as usize)])?;
             }
         }
@@ -277,7 +291,10 @@ impl State {
         if is_constant {
             return Err(Fault::new("the tensor is a constant, or does not exist"));
         }
-        let found = self.subgraph_mut(subgraph)?;
+        let (found, interpreter) = self.parts(subgraph)?;
+        if let Ok(mut access) = Access::new(interpreter, subgraph) {
+            found.bound.release(&mut access);
+        }
         found.is_allocated &= found.tensors.bytes(tensor) <= size;
         found.storage.insert(tensor, Storage::Custom(data, size));
         found.tensors.set_data(tensor, data, TfLiteAllocationType::CUSTOM);
@@ -292,6 +309,15 @@ impl State {
             Access::new(&mut built, subgraph.index)?.resize(&subgraph.shapes)?;
         }
         (self.interpreter, self.configuration) = (built, configuration);
+        let devices = self.devices();
+        for subgraph in self.subgraphs.values_mut() {
+            subgraph.bound = Bound::default();
+            if subgraph.is_allocated
+                && let Ok(mut access) = Access::new(&mut self.interpreter, subgraph.index)
+            {
+                subgraph.bound = Bound::new(subgraph, &mut access, &devices);
+            }
+        }
         Ok(())
     }
 
@@ -346,6 +372,7 @@ impl Subgraph {
             plan: None,
             shapes: BTreeMap::new(),
             is_allocated: false,
+            bound: Bound::default(),
         }
     }
 
@@ -374,6 +401,10 @@ impl Subgraph {
         let tensor = self.outputs[position] as usize;
         if self.dynamic.contains(&tensor) {
             self.storage.entry(tensor).or_default();
+        }
+        if self.bound.has_output(position) {
+            self.tensors.note_fresh(tensor);
+            return Ok(());
         }
         let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);

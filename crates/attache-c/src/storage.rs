@@ -1,12 +1,12 @@
 #![allow(unsafe_code)]
 //! The bytes of an input, an output or a variable, as C code sees them.
 //!
-//! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize, and runs copy from or to
-//! it.
+//! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize. Runs copy from or to it, or a
+//! device uses it where it is (`bound.rs`).
 
+use std::alloc::{self, Layout};
 use std::slice;
-
-use attache_base::AlignedBuffer;
+use std::sync::Arc;
 
 use crate::fault::Fault;
 
@@ -16,7 +16,7 @@ pub(crate) enum Storage {
     /// Tensors were never allocated.
     #[default]
     None,
-    Own(AlignedBuffer),
+    Own(Pages),
     /// Memory of the program's (`TfLiteCustomAllocation`).
     Custom(*mut u8, usize),
 }
@@ -26,7 +26,7 @@ impl Storage {
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::None => None,
-            Self::Own(buffer) => Some(buffer),
+            Self::Own(pages) => Some(pages.bytes()),
             // SAFETY: the program states that the memory is valid and stays so until the interpreter is deleted.
             Self::Custom(data, size) => Some(unsafe { slice::from_raw_parts(*data, *size) }),
         }
@@ -36,7 +36,7 @@ impl Storage {
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Self::None => None,
-            Self::Own(buffer) => Some(buffer),
+            Self::Own(pages) => Some(pages.bytes_mut()),
             // SAFETY: as in `bytes`; the program does not use the memory while it calls a function of the interpreter.
             Self::Custom(data, size) => Some(unsafe { slice::from_raw_parts_mut(*data, *size) }),
         }
@@ -46,7 +46,7 @@ impl Storage {
     pub(crate) fn has(&self, size: usize) -> bool {
         match self {
             Self::None => false,
-            Self::Own(buffer) => buffer.len() == size,
+            Self::Own(pages) => pages.size == size,
             Self::Custom(..) => true,
         }
     }
@@ -58,17 +58,109 @@ impl Storage {
                 Err(Fault::new(format!("the tensor needs {size} bytes; the memory that was set for it has {room}")))
             }
             Self::Custom(..) => Ok(()),
-            Self::Own(buffer) if buffer.len() == size => Ok(()),
+            Self::Own(pages) if pages.size == size => Ok(()),
             _ => {
-                let buffer = AlignedBuffer::zeroed(size).map_err(|error| Fault::new(error.to_string()))?;
-                *self = Self::Own(buffer);
+                *self = Self::Own(Pages::zeroed(size)?);
                 Ok(())
             }
+        }
+    }
+
+    /// Returns the pages that a device may use where they are, if it asks for no larger ones; `None` of other memory.
+    #[cfg_attr(not(feature = "gpu"), allow(dead_code))]
+    pub(crate) fn pages(&self, alignment: usize) -> Option<Pages> {
+        match self {
+            Self::Own(pages) if Pages::PAGE.is_multiple_of(alignment) => Some(pages.clone()),
+            _ => None,
         }
     }
 
     /// Returns the address of the bytes; null where there are none. It is one to write to, whatever it was made from.
     pub(crate) fn address(&mut self) -> *mut u8 {
         self.bytes_mut().filter(|bytes| !bytes.is_empty()).map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)
+    }
+}
+
+/// Bytes in pages of their own, so that a device can use them where they are. Clones are the same bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    block: Arc<Block>,
+    /// The number of bytes. The rest of the last page belongs to the block as well.
+    size: usize,
+}
+
+/// The memory of [`Pages`], which programs write to through pointers while the library has it.
+#[derive(Debug)]
+struct Block {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: whoever has the last clone may free the memory, in any thread.
+unsafe impl Send for Block {}
+// SAFETY: one thread at a time uses the bytes, that which has the interpreter; a device does so only during its runs.
+unsafe impl Sync for Block {}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: `Pages::zeroed` allocated the memory with this layout.
+        unsafe { alloc::dealloc(self.start, self.layout) };
+    }
+}
+
+impl Pages {
+    /// The size of a page in bytes: that of most systems, and what devices ask for at most.
+    const PAGE: usize = 4096;
+
+    fn zeroed(size: usize) -> Result<Self, Fault> {
+        let failed = || Fault::new(format!("there is no memory for a tensor of {size} bytes"));
+        let room = size.max(1).checked_next_multiple_of(Self::PAGE).ok_or_else(failed)?;
+        let layout = Layout::from_size_align(room, Self::PAGE).map_err(|_| failed())?;
+        // SAFETY: the layout has a size.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(failed());
+        }
+        Ok(Self { block: Arc::new(Block { start, layout }), size })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the block has these bytes, and the program does not change them during a call of the interpreter.
+        unsafe { slice::from_raw_parts(self.block.start, self.size) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; a device uses them in runs alone, which need the interpreter as well.
+        unsafe { slice::from_raw_parts_mut(self.block.start, self.size) }
+    }
+}
+
+impl AsMut<[u8]> for Pages {
+    /// Returns all pages.
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes_mut`.
+        unsafe { slice::from_raw_parts_mut(self.block.start, self.block.layout.size()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_in_pages_that_a_device_may_share() {
+        for size in [0, 1, 4096, 4097, 100_000] {
+            let mut storage = Storage::default();
+            storage.fit(size).unwrap();
+            let address = storage.bytes().unwrap().as_ptr().addr();
+            assert_eq!((storage.bytes().unwrap().len(), address % 4096), (size, 0));
+            let mut pages = storage.pages(4096).unwrap();
+            assert!(pages.as_mut().len() >= size && pages.as_mut().len() % 4096 == 0);
+            pages.as_mut().fill(7);
+            assert!(storage.bytes().unwrap().iter().all(|byte| *byte == 7));
+            storage.fit(size).unwrap();
+            assert_eq!(storage.bytes().unwrap().as_ptr().addr(), address);
+            assert!(storage.pages(1 << 16).is_none());
+        }
     }
 }
