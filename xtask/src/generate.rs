@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::compact::compact;
 use crate::{TESTED, cargo, root, speed_chart};
 
 /// The version of `flatc` whose generated code fits the `flatbuffers` crate of the workspace.
@@ -53,7 +54,7 @@ impl Schema {
         let code = std::fs::read_to_string(&path)?;
         // Removes the attribute, because other crates construct the structs with literals.
         let lines = code.split_inclusive('\n').filter(|line| line.trim_end() != "#[non_exhaustive]");
-        std::fs::write(&path, lines.collect::<String>())?;
+        std::fs::write(&path, compact(&lines.collect::<String>()))?;
         Ok(std::fs::write(self.generated(".hash"), format!("{}\n", self.hash()?))?)
     }
 }

@@ -3,6 +3,7 @@
 //! Contributors and continuous integration run the same tasks. None of them is part of the library.
 
 mod check;
+mod compact;
 mod generate;
 mod install;
 mod java;

@@ -62,8 +62,13 @@ impl<'a> Lowering<'a> {
     ///
     /// # Errors
     ///
-    /// Fails with the reason if the operator, its attributes or its tensors are not supported on a GPU.
+    /// Fails with the reason if the operator, its attributes or its tensors are not supported on a GPU, or if the program
+    /// was built without GPU forms.
     pub fn lower(graph: &Graph, node: &Node, quantized: Quantized) -> Result<Lowered, Unsupported> {
+        if cfg!(not(feature = "lowering")) {
+            let text = "the program was built without GPU forms (the feature \"lowering\" of the crate attache)";
+            return Err(Unsupported::new(text));
+        }
         match quantized {
             Quantized::View => view::lower(graph, node),
             Quantized::Exact => {

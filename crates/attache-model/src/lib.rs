@@ -15,6 +15,7 @@ mod generated;
 mod metadata;
 mod model;
 mod read;
+mod verify;
 mod write;
 
 pub use error::{ModelError, ModelErrorKind, ModelLocation, Problem};
@@ -22,4 +23,5 @@ pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor, map};
+pub(crate) use verify::{verify_numbers, verify_numbers_at};
 pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

@@ -38,6 +38,7 @@
 //! | `vulkan`, `gles`, `metal`, `dx12` | [`GpuDelegate`], through this graphics API; several may be named | with `gpu` |
 //! | `diff` | [`diff`], the comparison of delegates with the CPU | yes |
 //! | `zoo` | [`zoo`], models that are built in | yes |
+//! | `lowering` | the GPU forms of operators, for delegates that lower nodes (`graph::Lowering`); the GPU delegate has it | yes |
 //! | `ndarray` | inputs and outputs as arrays of the crate `ndarray` | no |
 //!
 //! Without any of them, models run on the CPU and nothing of wgpu is built.

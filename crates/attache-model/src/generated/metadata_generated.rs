@@ -360,9 +360,7 @@ impl ::flatbuffers::Verifiable for Content<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ContentArgs {
@@ -695,9 +693,7 @@ impl ::flatbuffers::Verifiable for Stats<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct StatsArgs {

@@ -11494,132 +11494,132 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("outputs", Self::VT_OUTPUTS, false)?
      .visit_union::<BuiltinOptions, _>("builtin_options_type", Self::VT_BUILTIN_OPTIONS_TYPE, "builtin_options", Self::VT_BUILTIN_OPTIONS, false, |key, v, pos| {
         match key {
-          BuiltinOptions::Conv2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Conv2DOptions>>("BuiltinOptions::Conv2DOptions", pos),
-          BuiltinOptions::DepthwiseConv2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DepthwiseConv2DOptions>>("BuiltinOptions::DepthwiseConv2DOptions", pos),
+          BuiltinOptions::Conv2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h fused_activation_function dilation_w_factor dilation_h_factor quantized_bias_type", &[1, 4, 4, 1, 4, 4, 1]),
+          BuiltinOptions::DepthwiseConv2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h depth_multiplier fused_activation_function dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4]),
           BuiltinOptions::ConcatEmbeddingsOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ConcatEmbeddingsOptions>>("BuiltinOptions::ConcatEmbeddingsOptions", pos),
-          BuiltinOptions::LSHProjectionOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LSHProjectionOptions>>("BuiltinOptions::LSHProjectionOptions", pos),
-          BuiltinOptions::Pool2DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Pool2DOptions>>("BuiltinOptions::Pool2DOptions", pos),
-          BuiltinOptions::SVDFOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SVDFOptions>>("BuiltinOptions::SVDFOptions", pos),
-          BuiltinOptions::RNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RNNOptions>>("BuiltinOptions::RNNOptions", pos),
-          BuiltinOptions::FullyConnectedOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FullyConnectedOptions>>("BuiltinOptions::FullyConnectedOptions", pos),
-          BuiltinOptions::SoftmaxOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SoftmaxOptions>>("BuiltinOptions::SoftmaxOptions", pos),
-          BuiltinOptions::ConcatenationOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ConcatenationOptions>>("BuiltinOptions::ConcatenationOptions", pos),
-          BuiltinOptions::AddOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AddOptions>>("BuiltinOptions::AddOptions", pos),
-          BuiltinOptions::L2NormOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<L2NormOptions>>("BuiltinOptions::L2NormOptions", pos),
-          BuiltinOptions::LocalResponseNormalizationOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LocalResponseNormalizationOptions>>("BuiltinOptions::LocalResponseNormalizationOptions", pos),
-          BuiltinOptions::LSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LSTMOptions>>("BuiltinOptions::LSTMOptions", pos),
+          BuiltinOptions::LSHProjectionOptions => crate::verify_numbers_at(v, pos, "type_", &[1]),
+          BuiltinOptions::Pool2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h filter_width filter_height fused_activation_function", &[1, 4, 4, 4, 4, 1]),
+          BuiltinOptions::SVDFOptions => crate::verify_numbers_at(v, pos, "rank fused_activation_function asymmetric_quantize_inputs", &[4, 1, 1]),
+          BuiltinOptions::RNNOptions => crate::verify_numbers_at(v, pos, "fused_activation_function asymmetric_quantize_inputs", &[1, 1]),
+          BuiltinOptions::FullyConnectedOptions => crate::verify_numbers_at(v, pos, "fused_activation_function weights_format keep_num_dims asymmetric_quantize_inputs quantized_bias_type", &[1, 1, 1, 1, 1]),
+          BuiltinOptions::SoftmaxOptions => crate::verify_numbers_at(v, pos, "beta", &[4]),
+          BuiltinOptions::ConcatenationOptions => crate::verify_numbers_at(v, pos, "axis fused_activation_function", &[4, 1]),
+          BuiltinOptions::AddOptions => crate::verify_numbers_at(v, pos, "fused_activation_function pot_scale_int16", &[1, 1]),
+          BuiltinOptions::L2NormOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
+          BuiltinOptions::LocalResponseNormalizationOptions => crate::verify_numbers_at(v, pos, "radius bias alpha beta", &[4, 4, 4, 4]),
+          BuiltinOptions::LSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip kernel_type asymmetric_quantize_inputs", &[1, 4, 4, 1, 1]),
           BuiltinOptions::ResizeBilinearOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ResizeBilinearOptions>>("BuiltinOptions::ResizeBilinearOptions", pos),
-          BuiltinOptions::CallOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CallOptions>>("BuiltinOptions::CallOptions", pos),
+          BuiltinOptions::CallOptions => crate::verify_numbers_at(v, pos, "subgraph", &[4]),
           BuiltinOptions::ReshapeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReshapeOptions>>("BuiltinOptions::ReshapeOptions", pos),
-          BuiltinOptions::SkipGramOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SkipGramOptions>>("BuiltinOptions::SkipGramOptions", pos),
-          BuiltinOptions::SpaceToDepthOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SpaceToDepthOptions>>("BuiltinOptions::SpaceToDepthOptions", pos),
-          BuiltinOptions::EmbeddingLookupSparseOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<EmbeddingLookupSparseOptions>>("BuiltinOptions::EmbeddingLookupSparseOptions", pos),
-          BuiltinOptions::MulOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MulOptions>>("BuiltinOptions::MulOptions", pos),
-          BuiltinOptions::PadOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PadOptions>>("BuiltinOptions::PadOptions", pos),
-          BuiltinOptions::GatherOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<GatherOptions>>("BuiltinOptions::GatherOptions", pos),
-          BuiltinOptions::BatchToSpaceNDOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BatchToSpaceNDOptions>>("BuiltinOptions::BatchToSpaceNDOptions", pos),
-          BuiltinOptions::SpaceToBatchNDOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SpaceToBatchNDOptions>>("BuiltinOptions::SpaceToBatchNDOptions", pos),
-          BuiltinOptions::TransposeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<TransposeOptions>>("BuiltinOptions::TransposeOptions", pos),
-          BuiltinOptions::ReducerOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReducerOptions>>("BuiltinOptions::ReducerOptions", pos),
-          BuiltinOptions::SubOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SubOptions>>("BuiltinOptions::SubOptions", pos),
-          BuiltinOptions::DivOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DivOptions>>("BuiltinOptions::DivOptions", pos),
+          BuiltinOptions::SkipGramOptions => crate::verify_numbers_at(v, pos, "ngram_size max_skip_size include_all_ngrams", &[4, 4, 1]),
+          BuiltinOptions::SpaceToDepthOptions => crate::verify_numbers_at(v, pos, "block_size", &[4]),
+          BuiltinOptions::EmbeddingLookupSparseOptions => crate::verify_numbers_at(v, pos, "combiner", &[1]),
+          BuiltinOptions::MulOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
+          BuiltinOptions::PadOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::GatherOptions => crate::verify_numbers_at(v, pos, "axis batch_dims", &[4, 4]),
+          BuiltinOptions::BatchToSpaceNDOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SpaceToBatchNDOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::TransposeOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ReducerOptions => crate::verify_numbers_at(v, pos, "keep_dims", &[1]),
+          BuiltinOptions::SubOptions => crate::verify_numbers_at(v, pos, "fused_activation_function pot_scale_int16", &[1, 1]),
+          BuiltinOptions::DivOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
           BuiltinOptions::SqueezeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SqueezeOptions>>("BuiltinOptions::SqueezeOptions", pos),
-          BuiltinOptions::SequenceRNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SequenceRNNOptions>>("BuiltinOptions::SequenceRNNOptions", pos),
-          BuiltinOptions::StridedSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StridedSliceOptions>>("BuiltinOptions::StridedSliceOptions", pos),
-          BuiltinOptions::ExpOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ExpOptions>>("BuiltinOptions::ExpOptions", pos),
-          BuiltinOptions::TopKV2Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<TopKV2Options>>("BuiltinOptions::TopKV2Options", pos),
-          BuiltinOptions::SplitOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SplitOptions>>("BuiltinOptions::SplitOptions", pos),
-          BuiltinOptions::LogSoftmaxOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LogSoftmaxOptions>>("BuiltinOptions::LogSoftmaxOptions", pos),
-          BuiltinOptions::CastOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CastOptions>>("BuiltinOptions::CastOptions", pos),
-          BuiltinOptions::DequantizeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DequantizeOptions>>("BuiltinOptions::DequantizeOptions", pos),
-          BuiltinOptions::MaximumMinimumOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MaximumMinimumOptions>>("BuiltinOptions::MaximumMinimumOptions", pos),
-          BuiltinOptions::ArgMaxOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ArgMaxOptions>>("BuiltinOptions::ArgMaxOptions", pos),
-          BuiltinOptions::LessOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LessOptions>>("BuiltinOptions::LessOptions", pos),
-          BuiltinOptions::NegOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<NegOptions>>("BuiltinOptions::NegOptions", pos),
-          BuiltinOptions::PadV2Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PadV2Options>>("BuiltinOptions::PadV2Options", pos),
-          BuiltinOptions::GreaterOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<GreaterOptions>>("BuiltinOptions::GreaterOptions", pos),
-          BuiltinOptions::GreaterEqualOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<GreaterEqualOptions>>("BuiltinOptions::GreaterEqualOptions", pos),
-          BuiltinOptions::LessEqualOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LessEqualOptions>>("BuiltinOptions::LessEqualOptions", pos),
-          BuiltinOptions::SelectOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SelectOptions>>("BuiltinOptions::SelectOptions", pos),
-          BuiltinOptions::SliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SliceOptions>>("BuiltinOptions::SliceOptions", pos),
-          BuiltinOptions::TransposeConvOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<TransposeConvOptions>>("BuiltinOptions::TransposeConvOptions", pos),
-          BuiltinOptions::SparseToDenseOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SparseToDenseOptions>>("BuiltinOptions::SparseToDenseOptions", pos),
-          BuiltinOptions::TileOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<TileOptions>>("BuiltinOptions::TileOptions", pos),
-          BuiltinOptions::ExpandDimsOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ExpandDimsOptions>>("BuiltinOptions::ExpandDimsOptions", pos),
-          BuiltinOptions::EqualOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<EqualOptions>>("BuiltinOptions::EqualOptions", pos),
-          BuiltinOptions::NotEqualOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<NotEqualOptions>>("BuiltinOptions::NotEqualOptions", pos),
-          BuiltinOptions::ShapeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ShapeOptions>>("BuiltinOptions::ShapeOptions", pos),
-          BuiltinOptions::PowOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PowOptions>>("BuiltinOptions::PowOptions", pos),
-          BuiltinOptions::ArgMinOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ArgMinOptions>>("BuiltinOptions::ArgMinOptions", pos),
-          BuiltinOptions::FakeQuantOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FakeQuantOptions>>("BuiltinOptions::FakeQuantOptions", pos),
-          BuiltinOptions::PackOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<PackOptions>>("BuiltinOptions::PackOptions", pos),
-          BuiltinOptions::LogicalOrOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LogicalOrOptions>>("BuiltinOptions::LogicalOrOptions", pos),
-          BuiltinOptions::OneHotOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<OneHotOptions>>("BuiltinOptions::OneHotOptions", pos),
-          BuiltinOptions::LogicalAndOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LogicalAndOptions>>("BuiltinOptions::LogicalAndOptions", pos),
-          BuiltinOptions::LogicalNotOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LogicalNotOptions>>("BuiltinOptions::LogicalNotOptions", pos),
-          BuiltinOptions::UnpackOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnpackOptions>>("BuiltinOptions::UnpackOptions", pos),
-          BuiltinOptions::FloorDivOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FloorDivOptions>>("BuiltinOptions::FloorDivOptions", pos),
-          BuiltinOptions::SquareOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SquareOptions>>("BuiltinOptions::SquareOptions", pos),
-          BuiltinOptions::ZerosLikeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ZerosLikeOptions>>("BuiltinOptions::ZerosLikeOptions", pos),
-          BuiltinOptions::FillOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FillOptions>>("BuiltinOptions::FillOptions", pos),
-          BuiltinOptions::BidirectionalSequenceLSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BidirectionalSequenceLSTMOptions>>("BuiltinOptions::BidirectionalSequenceLSTMOptions", pos),
-          BuiltinOptions::BidirectionalSequenceRNNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BidirectionalSequenceRNNOptions>>("BuiltinOptions::BidirectionalSequenceRNNOptions", pos),
-          BuiltinOptions::UnidirectionalSequenceLSTMOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnidirectionalSequenceLSTMOptions>>("BuiltinOptions::UnidirectionalSequenceLSTMOptions", pos),
-          BuiltinOptions::FloorModOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<FloorModOptions>>("BuiltinOptions::FloorModOptions", pos),
-          BuiltinOptions::RangeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RangeOptions>>("BuiltinOptions::RangeOptions", pos),
-          BuiltinOptions::ResizeNearestNeighborOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ResizeNearestNeighborOptions>>("BuiltinOptions::ResizeNearestNeighborOptions", pos),
-          BuiltinOptions::LeakyReluOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<LeakyReluOptions>>("BuiltinOptions::LeakyReluOptions", pos),
-          BuiltinOptions::SquaredDifferenceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SquaredDifferenceOptions>>("BuiltinOptions::SquaredDifferenceOptions", pos),
-          BuiltinOptions::MirrorPadOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MirrorPadOptions>>("BuiltinOptions::MirrorPadOptions", pos),
-          BuiltinOptions::AbsOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AbsOptions>>("BuiltinOptions::AbsOptions", pos),
-          BuiltinOptions::SplitVOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SplitVOptions>>("BuiltinOptions::SplitVOptions", pos),
-          BuiltinOptions::UniqueOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UniqueOptions>>("BuiltinOptions::UniqueOptions", pos),
-          BuiltinOptions::ReverseV2Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReverseV2Options>>("BuiltinOptions::ReverseV2Options", pos),
-          BuiltinOptions::AddNOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AddNOptions>>("BuiltinOptions::AddNOptions", pos),
-          BuiltinOptions::GatherNdOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<GatherNdOptions>>("BuiltinOptions::GatherNdOptions", pos),
-          BuiltinOptions::CosOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CosOptions>>("BuiltinOptions::CosOptions", pos),
-          BuiltinOptions::WhereOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<WhereOptions>>("BuiltinOptions::WhereOptions", pos),
-          BuiltinOptions::RankOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RankOptions>>("BuiltinOptions::RankOptions", pos),
-          BuiltinOptions::ReverseSequenceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReverseSequenceOptions>>("BuiltinOptions::ReverseSequenceOptions", pos),
-          BuiltinOptions::MatrixDiagOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MatrixDiagOptions>>("BuiltinOptions::MatrixDiagOptions", pos),
-          BuiltinOptions::QuantizeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<QuantizeOptions>>("BuiltinOptions::QuantizeOptions", pos),
-          BuiltinOptions::MatrixSetDiagOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MatrixSetDiagOptions>>("BuiltinOptions::MatrixSetDiagOptions", pos),
-          BuiltinOptions::HardSwishOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<HardSwishOptions>>("BuiltinOptions::HardSwishOptions", pos),
-          BuiltinOptions::IfOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<IfOptions>>("BuiltinOptions::IfOptions", pos),
-          BuiltinOptions::WhileOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<WhileOptions>>("BuiltinOptions::WhileOptions", pos),
-          BuiltinOptions::DepthToSpaceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DepthToSpaceOptions>>("BuiltinOptions::DepthToSpaceOptions", pos),
-          BuiltinOptions::NonMaxSuppressionV4Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<NonMaxSuppressionV4Options>>("BuiltinOptions::NonMaxSuppressionV4Options", pos),
-          BuiltinOptions::NonMaxSuppressionV5Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<NonMaxSuppressionV5Options>>("BuiltinOptions::NonMaxSuppressionV5Options", pos),
-          BuiltinOptions::ScatterNdOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ScatterNdOptions>>("BuiltinOptions::ScatterNdOptions", pos),
-          BuiltinOptions::SelectV2Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SelectV2Options>>("BuiltinOptions::SelectV2Options", pos),
-          BuiltinOptions::DensifyOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DensifyOptions>>("BuiltinOptions::DensifyOptions", pos),
-          BuiltinOptions::SegmentSumOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SegmentSumOptions>>("BuiltinOptions::SegmentSumOptions", pos),
-          BuiltinOptions::BatchMatMulOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BatchMatMulOptions>>("BuiltinOptions::BatchMatMulOptions", pos),
-          BuiltinOptions::CumsumOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CumsumOptions>>("BuiltinOptions::CumsumOptions", pos),
-          BuiltinOptions::CallOnceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CallOnceOptions>>("BuiltinOptions::CallOnceOptions", pos),
-          BuiltinOptions::BroadcastToOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BroadcastToOptions>>("BuiltinOptions::BroadcastToOptions", pos),
-          BuiltinOptions::Rfft2dOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Rfft2dOptions>>("BuiltinOptions::Rfft2dOptions", pos),
-          BuiltinOptions::Conv3DOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Conv3DOptions>>("BuiltinOptions::Conv3DOptions", pos),
-          BuiltinOptions::HashtableOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<HashtableOptions>>("BuiltinOptions::HashtableOptions", pos),
-          BuiltinOptions::HashtableFindOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<HashtableFindOptions>>("BuiltinOptions::HashtableFindOptions", pos),
-          BuiltinOptions::HashtableImportOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<HashtableImportOptions>>("BuiltinOptions::HashtableImportOptions", pos),
-          BuiltinOptions::HashtableSizeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<HashtableSizeOptions>>("BuiltinOptions::HashtableSizeOptions", pos),
+          BuiltinOptions::SequenceRNNOptions => crate::verify_numbers_at(v, pos, "time_major fused_activation_function asymmetric_quantize_inputs", &[1, 1, 1]),
+          BuiltinOptions::StridedSliceOptions => crate::verify_numbers_at(v, pos, "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask offset", &[4, 4, 4, 4, 4, 1]),
+          BuiltinOptions::ExpOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::TopKV2Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SplitOptions => crate::verify_numbers_at(v, pos, "num_splits", &[4]),
+          BuiltinOptions::LogSoftmaxOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::CastOptions => crate::verify_numbers_at(v, pos, "in_data_type out_data_type", &[1, 1]),
+          BuiltinOptions::DequantizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::MaximumMinimumOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ArgMaxOptions => crate::verify_numbers_at(v, pos, "output_type", &[1]),
+          BuiltinOptions::LessOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::NegOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::PadV2Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::GreaterOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::GreaterEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::LessEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SelectOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SliceOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::TransposeConvOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h fused_activation_function quantized_bias_type", &[1, 4, 4, 1, 1]),
+          BuiltinOptions::SparseToDenseOptions => crate::verify_numbers_at(v, pos, "validate_indices", &[1]),
+          BuiltinOptions::TileOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ExpandDimsOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::EqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::NotEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ShapeOptions => crate::verify_numbers_at(v, pos, "out_type", &[1]),
+          BuiltinOptions::PowOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ArgMinOptions => crate::verify_numbers_at(v, pos, "output_type", &[1]),
+          BuiltinOptions::FakeQuantOptions => crate::verify_numbers_at(v, pos, "min max num_bits narrow_range", &[4, 4, 4, 1]),
+          BuiltinOptions::PackOptions => crate::verify_numbers_at(v, pos, "values_count axis", &[4, 4]),
+          BuiltinOptions::LogicalOrOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::OneHotOptions => crate::verify_numbers_at(v, pos, "axis", &[4]),
+          BuiltinOptions::LogicalAndOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::LogicalNotOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::UnpackOptions => crate::verify_numbers_at(v, pos, "num axis", &[4, 4]),
+          BuiltinOptions::FloorDivOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SquareOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ZerosLikeOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::FillOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::BidirectionalSequenceLSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip merge_outputs time_major asymmetric_quantize_inputs", &[1, 4, 4, 1, 1, 1]),
+          BuiltinOptions::BidirectionalSequenceRNNOptions => crate::verify_numbers_at(v, pos, "time_major fused_activation_function merge_outputs asymmetric_quantize_inputs", &[1, 1, 1, 1]),
+          BuiltinOptions::UnidirectionalSequenceLSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip time_major asymmetric_quantize_inputs diagonal_recurrent_tensors", &[1, 4, 4, 1, 1, 1]),
+          BuiltinOptions::FloorModOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::RangeOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ResizeNearestNeighborOptions => crate::verify_numbers_at(v, pos, "align_corners half_pixel_centers", &[1, 1]),
+          BuiltinOptions::LeakyReluOptions => crate::verify_numbers_at(v, pos, "alpha", &[4]),
+          BuiltinOptions::SquaredDifferenceOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::MirrorPadOptions => crate::verify_numbers_at(v, pos, "mode", &[1]),
+          BuiltinOptions::AbsOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SplitVOptions => crate::verify_numbers_at(v, pos, "num_splits", &[4]),
+          BuiltinOptions::UniqueOptions => crate::verify_numbers_at(v, pos, "idx_out_type", &[1]),
+          BuiltinOptions::ReverseV2Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::AddNOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::GatherNdOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::CosOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::WhereOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::RankOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ReverseSequenceOptions => crate::verify_numbers_at(v, pos, "seq_dim batch_dim", &[4, 4]),
+          BuiltinOptions::MatrixDiagOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::QuantizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::MatrixSetDiagOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::HardSwishOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::IfOptions => crate::verify_numbers_at(v, pos, "then_subgraph_index else_subgraph_index", &[4, 4]),
+          BuiltinOptions::WhileOptions => crate::verify_numbers_at(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4]),
+          BuiltinOptions::DepthToSpaceOptions => crate::verify_numbers_at(v, pos, "block_size", &[4]),
+          BuiltinOptions::NonMaxSuppressionV4Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::NonMaxSuppressionV5Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ScatterNdOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SelectV2Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::DensifyOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SegmentSumOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::BatchMatMulOptions => crate::verify_numbers_at(v, pos, "adj_x adj_y asymmetric_quantize_inputs", &[1, 1, 1]),
+          BuiltinOptions::CumsumOptions => crate::verify_numbers_at(v, pos, "exclusive reverse", &[1, 1]),
+          BuiltinOptions::CallOnceOptions => crate::verify_numbers_at(v, pos, "init_subgraph_index", &[4]),
+          BuiltinOptions::BroadcastToOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::Rfft2dOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::Conv3DOptions => crate::verify_numbers_at(v, pos, "padding stride_d stride_w stride_h fused_activation_function dilation_d_factor dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4, 4]),
+          BuiltinOptions::HashtableOptions => crate::verify_numbers_at(v, pos, "table_id key_dtype value_dtype", &[4, 1, 1]),
+          BuiltinOptions::HashtableFindOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::HashtableImportOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::HashtableSizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
           BuiltinOptions::VarHandleOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<VarHandleOptions>>("BuiltinOptions::VarHandleOptions", pos),
-          BuiltinOptions::ReadVariableOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReadVariableOptions>>("BuiltinOptions::ReadVariableOptions", pos),
-          BuiltinOptions::AssignVariableOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<AssignVariableOptions>>("BuiltinOptions::AssignVariableOptions", pos),
-          BuiltinOptions::RandomOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RandomOptions>>("BuiltinOptions::RandomOptions", pos),
+          BuiltinOptions::ReadVariableOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::AssignVariableOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::RandomOptions => crate::verify_numbers_at(v, pos, "seed seed2", &[8, 8]),
           BuiltinOptions::BucketizeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BucketizeOptions>>("BuiltinOptions::BucketizeOptions", pos),
-          BuiltinOptions::GeluOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<GeluOptions>>("BuiltinOptions::GeluOptions", pos),
-          BuiltinOptions::DynamicUpdateSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DynamicUpdateSliceOptions>>("BuiltinOptions::DynamicUpdateSliceOptions", pos),
-          BuiltinOptions::UnsortedSegmentProdOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnsortedSegmentProdOptions>>("BuiltinOptions::UnsortedSegmentProdOptions", pos),
-          BuiltinOptions::UnsortedSegmentMaxOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnsortedSegmentMaxOptions>>("BuiltinOptions::UnsortedSegmentMaxOptions", pos),
-          BuiltinOptions::UnsortedSegmentMinOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnsortedSegmentMinOptions>>("BuiltinOptions::UnsortedSegmentMinOptions", pos),
-          BuiltinOptions::UnsortedSegmentSumOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<UnsortedSegmentSumOptions>>("BuiltinOptions::UnsortedSegmentSumOptions", pos),
-          BuiltinOptions::ATan2Options => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ATan2Options>>("BuiltinOptions::ATan2Options", pos),
-          BuiltinOptions::SignOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SignOptions>>("BuiltinOptions::SignOptions", pos),
-          BuiltinOptions::BitcastOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BitcastOptions>>("BuiltinOptions::BitcastOptions", pos),
-          BuiltinOptions::BitwiseXorOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BitwiseXorOptions>>("BuiltinOptions::BitwiseXorOptions", pos),
-          BuiltinOptions::RightShiftOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<RightShiftOptions>>("BuiltinOptions::RightShiftOptions", pos),
+          BuiltinOptions::GeluOptions => crate::verify_numbers_at(v, pos, "approximate", &[1]),
+          BuiltinOptions::DynamicUpdateSliceOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::UnsortedSegmentProdOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::UnsortedSegmentMaxOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::UnsortedSegmentMinOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::UnsortedSegmentSumOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::ATan2Options => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::SignOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::BitcastOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::BitwiseXorOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions::RightShiftOptions => crate::verify_numbers_at(v, pos, "", &[]),
           _ => Ok(()),
         }
      })?
@@ -11631,28 +11631,28 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
      .visit_field::<u64>("large_custom_options_size", Self::VT_LARGE_CUSTOM_OPTIONS_SIZE, false)?
      .visit_union::<BuiltinOptions2, _>("builtin_options_2_type", Self::VT_BUILTIN_OPTIONS_2_TYPE, "builtin_options_2", Self::VT_BUILTIN_OPTIONS_2, false, |key, v, pos| {
         match key {
-          BuiltinOptions2::StablehloConcatenateOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloConcatenateOptions>>("BuiltinOptions2::StablehloConcatenateOptions", pos),
+          BuiltinOptions2::StablehloConcatenateOptions => crate::verify_numbers_at(v, pos, "dimension", &[8]),
           BuiltinOptions2::StablehloBroadcastInDimOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloBroadcastInDimOptions>>("BuiltinOptions2::StablehloBroadcastInDimOptions", pos),
           BuiltinOptions2::StablehloSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloSliceOptions>>("BuiltinOptions2::StablehloSliceOptions", pos),
           BuiltinOptions2::StablehloConvolutionOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloConvolutionOptions>>("BuiltinOptions2::StablehloConvolutionOptions", pos),
           BuiltinOptions2::StablehloCustomCallOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloCustomCallOptions>>("BuiltinOptions2::StablehloCustomCallOptions", pos),
           BuiltinOptions2::StablehloReduceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloReduceOptions>>("BuiltinOptions2::StablehloReduceOptions", pos),
           BuiltinOptions2::StablehloScatterOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloScatterOptions>>("BuiltinOptions2::StablehloScatterOptions", pos),
-          BuiltinOptions2::StablehloCompareOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloCompareOptions>>("BuiltinOptions2::StablehloCompareOptions", pos),
+          BuiltinOptions2::StablehloCompareOptions => crate::verify_numbers_at(v, pos, "comparison_direction compare_type", &[4, 4]),
           BuiltinOptions2::StablehloDynamicSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloDynamicSliceOptions>>("BuiltinOptions2::StablehloDynamicSliceOptions", pos),
           BuiltinOptions2::StablehloPadOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloPadOptions>>("BuiltinOptions2::StablehloPadOptions", pos),
-          BuiltinOptions2::StablehloIotaOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloIotaOptions>>("BuiltinOptions2::StablehloIotaOptions", pos),
+          BuiltinOptions2::StablehloIotaOptions => crate::verify_numbers_at(v, pos, "iota_dimension", &[8]),
           BuiltinOptions2::StablehloDotGeneralOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloDotGeneralOptions>>("BuiltinOptions2::StablehloDotGeneralOptions", pos),
           BuiltinOptions2::StablehloReduceWindowOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloReduceWindowOptions>>("BuiltinOptions2::StablehloReduceWindowOptions", pos),
-          BuiltinOptions2::StablehloSortOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloSortOptions>>("BuiltinOptions2::StablehloSortOptions", pos),
-          BuiltinOptions2::StablehloWhileOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloWhileOptions>>("BuiltinOptions2::StablehloWhileOptions", pos),
+          BuiltinOptions2::StablehloSortOptions => crate::verify_numbers_at(v, pos, "dimension is_stable comparator_subgraph_index", &[8, 1, 4]),
+          BuiltinOptions2::StablehloWhileOptions => crate::verify_numbers_at(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4]),
           BuiltinOptions2::StablehloGatherOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloGatherOptions>>("BuiltinOptions2::StablehloGatherOptions", pos),
           BuiltinOptions2::StablehloTransposeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloTransposeOptions>>("BuiltinOptions2::StablehloTransposeOptions", pos),
-          BuiltinOptions2::DilateOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<DilateOptions>>("BuiltinOptions2::DilateOptions", pos),
-          BuiltinOptions2::StablehloRngBitGeneratorOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloRngBitGeneratorOptions>>("BuiltinOptions2::StablehloRngBitGeneratorOptions", pos),
-          BuiltinOptions2::ReduceWindowOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReduceWindowOptions>>("BuiltinOptions2::ReduceWindowOptions", pos),
+          BuiltinOptions2::DilateOptions => crate::verify_numbers_at(v, pos, "", &[]),
+          BuiltinOptions2::StablehloRngBitGeneratorOptions => crate::verify_numbers_at(v, pos, "algorithm", &[1]),
+          BuiltinOptions2::ReduceWindowOptions => crate::verify_numbers_at(v, pos, "reduce_function", &[4]),
           BuiltinOptions2::StableHLOCompositeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StableHLOCompositeOptions>>("BuiltinOptions2::StableHLOCompositeOptions", pos),
-          BuiltinOptions2::StablehloShiftLeftOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloShiftLeftOptions>>("BuiltinOptions2::StablehloShiftLeftOptions", pos),
+          BuiltinOptions2::StablehloShiftLeftOptions => crate::verify_numbers_at(v, pos, "", &[]),
           BuiltinOptions2::StablehloCaseOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloCaseOptions>>("BuiltinOptions2::StablehloCaseOptions", pos),
           _ => Ok(()),
         }
@@ -13299,7 +13299,7 @@ impl ::flatbuffers::Verifiable for QuantizationParameters<'_> {
      .visit_union::<QuantizationDetails, _>("details_type", Self::VT_DETAILS_TYPE, "details", Self::VT_DETAILS, false, |key, v, pos| {
         match key {
           QuantizationDetails::CustomQuantization => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CustomQuantization>>("QuantizationDetails::CustomQuantization", pos),
-          QuantizationDetails::BlockwiseQuantization => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BlockwiseQuantization>>("QuantizationDetails::BlockwiseQuantization", pos),
+          QuantizationDetails::BlockwiseQuantization => crate::verify_numbers_at(v, pos, "scales zero_points block_size", &[4, 4, 4]),
           QuantizationDetails::MultiAxisQuantization => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MultiAxisQuantization>>("QuantizationDetails::MultiAxisQuantization", pos),
           _ => Ok(()),
         }
@@ -13675,12 +13675,7 @@ impl ::flatbuffers::Verifiable for BlockwiseQuantization<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("scales", Self::VT_SCALES, false)?
-     .visit_field::<i32>("zero_points", Self::VT_ZERO_POINTS, false)?
-     .visit_field::<i32>("block_size", Self::VT_BLOCK_SIZE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "scales zero_points block_size", &[4, 4, 4])
   }
 }
 pub struct BlockwiseQuantizationArgs {
@@ -16925,11 +16920,7 @@ impl ::flatbuffers::Verifiable for StablehloWhileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("cond_subgraph_index", Self::VT_COND_SUBGRAPH_INDEX, false)?
-     .visit_field::<i32>("body_subgraph_index", Self::VT_BODY_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4])
   }
 }
 pub struct StablehloWhileOptionsArgs {
@@ -17083,12 +17074,7 @@ impl ::flatbuffers::Verifiable for StablehloSortOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i64>("dimension", Self::VT_DIMENSION, false)?
-     .visit_field::<bool>("is_stable", Self::VT_IS_STABLE, false)?
-     .visit_field::<i32>("comparator_subgraph_index", Self::VT_COMPARATOR_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "dimension is_stable comparator_subgraph_index", &[8, 1, 4])
   }
 }
 pub struct StablehloSortOptionsArgs {
@@ -17231,10 +17217,7 @@ impl ::flatbuffers::Verifiable for StablehloConcatenateOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i64>("dimension", Self::VT_DIMENSION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "dimension", &[8])
   }
 }
 pub struct StablehloConcatenateOptionsArgs {
@@ -17494,11 +17477,7 @@ impl ::flatbuffers::Verifiable for StablehloCompareOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<StablehloComparisonDirection>("comparison_direction", Self::VT_COMPARISON_DIRECTION, false)?
-     .visit_field::<StablehloComparisonType>("compare_type", Self::VT_COMPARE_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "comparison_direction compare_type", &[4, 4])
   }
 }
 pub struct StablehloCompareOptionsArgs {
@@ -17940,10 +17919,7 @@ impl ::flatbuffers::Verifiable for StablehloIotaOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i64>("iota_dimension", Self::VT_IOTA_DIMENSION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "iota_dimension", &[8])
   }
 }
 pub struct StablehloIotaOptionsArgs {
@@ -19582,10 +19558,7 @@ impl ::flatbuffers::Verifiable for StablehloRngBitGeneratorOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<RngAlgorithm>("algorithm", Self::VT_ALGORITHM, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "algorithm", &[1])
   }
 }
 pub struct StablehloRngBitGeneratorOptionsArgs {
@@ -19772,16 +19745,7 @@ impl ::flatbuffers::Verifiable for Conv2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("stride_w", Self::VT_STRIDE_W, false)?
-     .visit_field::<i32>("stride_h", Self::VT_STRIDE_H, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<i32>("dilation_w_factor", Self::VT_DILATION_W_FACTOR, false)?
-     .visit_field::<i32>("dilation_h_factor", Self::VT_DILATION_H_FACTOR, false)?
-     .visit_field::<TensorType>("quantized_bias_type", Self::VT_QUANTIZED_BIAS_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "padding stride_w stride_h fused_activation_function dilation_w_factor dilation_h_factor quantized_bias_type", &[1, 4, 4, 1, 4, 4, 1])
   }
 }
 pub struct Conv2DOptionsArgs {
@@ -20045,17 +20009,7 @@ impl ::flatbuffers::Verifiable for Conv3DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("stride_d", Self::VT_STRIDE_D, false)?
-     .visit_field::<i32>("stride_w", Self::VT_STRIDE_W, false)?
-     .visit_field::<i32>("stride_h", Self::VT_STRIDE_H, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<i32>("dilation_d_factor", Self::VT_DILATION_D_FACTOR, false)?
-     .visit_field::<i32>("dilation_w_factor", Self::VT_DILATION_W_FACTOR, false)?
-     .visit_field::<i32>("dilation_h_factor", Self::VT_DILATION_H_FACTOR, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "padding stride_d stride_w stride_h fused_activation_function dilation_d_factor dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4, 4])
   }
 }
 pub struct Conv3DOptionsArgs {
@@ -20308,15 +20262,7 @@ impl ::flatbuffers::Verifiable for Pool2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("stride_w", Self::VT_STRIDE_W, false)?
-     .visit_field::<i32>("stride_h", Self::VT_STRIDE_H, false)?
-     .visit_field::<i32>("filter_width", Self::VT_FILTER_WIDTH, false)?
-     .visit_field::<i32>("filter_height", Self::VT_FILTER_HEIGHT, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "padding stride_w stride_h filter_width filter_height fused_activation_function", &[1, 4, 4, 4, 4, 1])
   }
 }
 pub struct Pool2DOptionsArgs {
@@ -20558,16 +20504,7 @@ impl ::flatbuffers::Verifiable for DepthwiseConv2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("stride_w", Self::VT_STRIDE_W, false)?
-     .visit_field::<i32>("stride_h", Self::VT_STRIDE_H, false)?
-     .visit_field::<i32>("depth_multiplier", Self::VT_DEPTH_MULTIPLIER, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<i32>("dilation_w_factor", Self::VT_DILATION_W_FACTOR, false)?
-     .visit_field::<i32>("dilation_h_factor", Self::VT_DILATION_H_FACTOR, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "padding stride_w stride_h depth_multiplier fused_activation_function dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4])
   }
 }
 pub struct DepthwiseConv2DOptionsArgs {
@@ -20932,10 +20869,7 @@ impl ::flatbuffers::Verifiable for LSHProjectionOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<LSHProjectionType>("type_", Self::VT_TYPE_, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "type_", &[1])
   }
 }
 pub struct LSHProjectionOptionsArgs {
@@ -21078,12 +21012,7 @@ impl ::flatbuffers::Verifiable for SVDFOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("rank", Self::VT_RANK, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "rank fused_activation_function asymmetric_quantize_inputs", &[4, 1, 1])
   }
 }
 pub struct SVDFOptionsArgs {
@@ -21237,11 +21166,7 @@ impl ::flatbuffers::Verifiable for RNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function asymmetric_quantize_inputs", &[1, 1])
   }
 }
 pub struct RNNOptionsArgs {
@@ -21395,12 +21320,7 @@ impl ::flatbuffers::Verifiable for SequenceRNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "time_major fused_activation_function asymmetric_quantize_inputs", &[1, 1, 1])
   }
 }
 pub struct SequenceRNNOptionsArgs {
@@ -21576,13 +21496,7 @@ impl ::flatbuffers::Verifiable for BidirectionalSequenceRNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("merge_outputs", Self::VT_MERGE_OUTPUTS, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "time_major fused_activation_function merge_outputs asymmetric_quantize_inputs", &[1, 1, 1, 1])
   }
 }
 pub struct BidirectionalSequenceRNNOptionsArgs {
@@ -21780,14 +21694,7 @@ impl ::flatbuffers::Verifiable for FullyConnectedOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<FullyConnectedOptionsWeightsFormat>("weights_format", Self::VT_WEIGHTS_FORMAT, false)?
-     .visit_field::<bool>("keep_num_dims", Self::VT_KEEP_NUM_DIMS, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .visit_field::<TensorType>("quantized_bias_type", Self::VT_QUANTIZED_BIAS_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function weights_format keep_num_dims asymmetric_quantize_inputs quantized_bias_type", &[1, 1, 1, 1, 1])
   }
 }
 pub struct FullyConnectedOptionsArgs {
@@ -21952,10 +21859,7 @@ impl ::flatbuffers::Verifiable for SoftmaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<f32>("beta", Self::VT_BETA, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "beta", &[4])
   }
 }
 pub struct SoftmaxOptionsArgs {
@@ -22087,11 +21991,7 @@ impl ::flatbuffers::Verifiable for ConcatenationOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("axis", Self::VT_AXIS, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "axis fused_activation_function", &[4, 1])
   }
 }
 pub struct ConcatenationOptionsArgs {
@@ -22234,11 +22134,7 @@ impl ::flatbuffers::Verifiable for AddOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("pot_scale_int16", Self::VT_POT_SCALE_INT16, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function pot_scale_int16", &[1, 1])
   }
 }
 pub struct AddOptionsArgs {
@@ -22370,10 +22266,7 @@ impl ::flatbuffers::Verifiable for MulOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
   }
 }
 pub struct MulOptionsArgs {
@@ -22494,10 +22387,7 @@ impl ::flatbuffers::Verifiable for L2NormOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
   }
 }
 pub struct L2NormOptionsArgs {
@@ -22651,13 +22541,7 @@ impl ::flatbuffers::Verifiable for LocalResponseNormalizationOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("radius", Self::VT_RADIUS, false)?
-     .visit_field::<f32>("bias", Self::VT_BIAS, false)?
-     .visit_field::<f32>("alpha", Self::VT_ALPHA, false)?
-     .visit_field::<f32>("beta", Self::VT_BETA, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "radius bias alpha beta", &[4, 4, 4, 4])
   }
 }
 pub struct LocalResponseNormalizationOptionsArgs {
@@ -22855,14 +22739,7 @@ impl ::flatbuffers::Verifiable for LSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<f32>("cell_clip", Self::VT_CELL_CLIP, false)?
-     .visit_field::<f32>("proj_clip", Self::VT_PROJ_CLIP, false)?
-     .visit_field::<LSTMKernelType>("kernel_type", Self::VT_KERNEL_TYPE, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip kernel_type asymmetric_quantize_inputs", &[1, 4, 4, 1, 1])
   }
 }
 pub struct LSTMOptionsArgs {
@@ -23082,15 +22959,7 @@ impl ::flatbuffers::Verifiable for UnidirectionalSequenceLSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<f32>("cell_clip", Self::VT_CELL_CLIP, false)?
-     .visit_field::<f32>("proj_clip", Self::VT_PROJ_CLIP, false)?
-     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .visit_field::<bool>("diagonal_recurrent_tensors", Self::VT_DIAGONAL_RECURRENT_TENSORS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip time_major asymmetric_quantize_inputs diagonal_recurrent_tensors", &[1, 4, 4, 1, 1, 1])
   }
 }
 pub struct UnidirectionalSequenceLSTMOptionsArgs {
@@ -23321,15 +23190,7 @@ impl ::flatbuffers::Verifiable for BidirectionalSequenceLSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<f32>("cell_clip", Self::VT_CELL_CLIP, false)?
-     .visit_field::<f32>("proj_clip", Self::VT_PROJ_CLIP, false)?
-     .visit_field::<bool>("merge_outputs", Self::VT_MERGE_OUTPUTS, false)?
-     .visit_field::<bool>("time_major", Self::VT_TIME_MAJOR, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip merge_outputs time_major asymmetric_quantize_inputs", &[1, 4, 4, 1, 1, 1])
   }
 }
 pub struct BidirectionalSequenceLSTMOptionsArgs {
@@ -23663,11 +23524,7 @@ impl ::flatbuffers::Verifiable for ResizeNearestNeighborOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("align_corners", Self::VT_ALIGN_CORNERS, false)?
-     .visit_field::<bool>("half_pixel_centers", Self::VT_HALF_PIXEL_CENTERS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "align_corners half_pixel_centers", &[1, 1])
   }
 }
 pub struct ResizeNearestNeighborOptionsArgs {
@@ -23799,10 +23656,7 @@ impl ::flatbuffers::Verifiable for CallOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<u32>("subgraph", Self::VT_SUBGRAPH, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "subgraph", &[4])
   }
 }
 pub struct CallOptionsArgs {
@@ -24073,12 +23927,7 @@ impl ::flatbuffers::Verifiable for SkipGramOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("ngram_size", Self::VT_NGRAM_SIZE, false)?
-     .visit_field::<i32>("max_skip_size", Self::VT_MAX_SKIP_SIZE, false)?
-     .visit_field::<bool>("include_all_ngrams", Self::VT_INCLUDE_ALL_NGRAMS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "ngram_size max_skip_size include_all_ngrams", &[4, 4, 1])
   }
 }
 pub struct SkipGramOptionsArgs {
@@ -24221,10 +24070,7 @@ impl ::flatbuffers::Verifiable for SpaceToDepthOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("block_size", Self::VT_BLOCK_SIZE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "block_size", &[4])
   }
 }
 pub struct SpaceToDepthOptionsArgs {
@@ -24345,10 +24191,7 @@ impl ::flatbuffers::Verifiable for DepthToSpaceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("block_size", Self::VT_BLOCK_SIZE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "block_size", &[4])
   }
 }
 pub struct DepthToSpaceOptionsArgs {
@@ -24480,11 +24323,7 @@ impl ::flatbuffers::Verifiable for SubOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<bool>("pot_scale_int16", Self::VT_POT_SCALE_INT16, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function pot_scale_int16", &[1, 1])
   }
 }
 pub struct SubOptionsArgs {
@@ -24616,10 +24455,7 @@ impl ::flatbuffers::Verifiable for DivOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
   }
 }
 pub struct DivOptionsArgs {
@@ -24740,10 +24576,7 @@ impl ::flatbuffers::Verifiable for EmbeddingLookupSparseOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<CombinerType>("combiner", Self::VT_COMBINER, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "combiner", &[1])
   }
 }
 pub struct EmbeddingLookupSparseOptionsArgs {
@@ -24875,11 +24708,7 @@ impl ::flatbuffers::Verifiable for GatherOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("axis", Self::VT_AXIS, false)?
-     .visit_field::<i32>("batch_dims", Self::VT_BATCH_DIMS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "axis batch_dims", &[4, 4])
   }
 }
 pub struct GatherOptionsArgs {
@@ -25011,10 +24840,7 @@ impl ::flatbuffers::Verifiable for ReducerOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("keep_dims", Self::VT_KEEP_DIMS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "keep_dims", &[1])
   }
 }
 pub struct ReducerOptionsArgs {
@@ -25263,10 +25089,7 @@ impl ::flatbuffers::Verifiable for SplitOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("num_splits", Self::VT_NUM_SPLITS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "num_splits", &[4])
   }
 }
 pub struct SplitOptionsArgs {
@@ -25387,10 +25210,7 @@ impl ::flatbuffers::Verifiable for SplitVOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("num_splits", Self::VT_NUM_SPLITS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "num_splits", &[4])
   }
 }
 pub struct SplitVOptionsArgs {
@@ -25566,15 +25386,7 @@ impl ::flatbuffers::Verifiable for StridedSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("begin_mask", Self::VT_BEGIN_MASK, false)?
-     .visit_field::<i32>("end_mask", Self::VT_END_MASK, false)?
-     .visit_field::<i32>("ellipsis_mask", Self::VT_ELLIPSIS_MASK, false)?
-     .visit_field::<i32>("new_axis_mask", Self::VT_NEW_AXIS_MASK, false)?
-     .visit_field::<i32>("shrink_axis_mask", Self::VT_SHRINK_AXIS_MASK, false)?
-     .visit_field::<bool>("offset", Self::VT_OFFSET, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask offset", &[4, 4, 4, 4, 4, 1])
   }
 }
 pub struct StridedSliceOptionsArgs {
@@ -25761,11 +25573,7 @@ impl ::flatbuffers::Verifiable for CastOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<TensorType>("in_data_type", Self::VT_IN_DATA_TYPE, false)?
-     .visit_field::<TensorType>("out_data_type", Self::VT_OUT_DATA_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "in_data_type out_data_type", &[1, 1])
   }
 }
 pub struct CastOptionsArgs {
@@ -25897,10 +25705,7 @@ impl ::flatbuffers::Verifiable for ArgMaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<TensorType>("output_type", Self::VT_OUTPUT_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "output_type", &[1])
   }
 }
 pub struct ArgMaxOptionsArgs {
@@ -26021,10 +25826,7 @@ impl ::flatbuffers::Verifiable for ArgMinOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<TensorType>("output_type", Self::VT_OUTPUT_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "output_type", &[1])
   }
 }
 pub struct ArgMinOptionsArgs {
@@ -26189,14 +25991,7 @@ impl ::flatbuffers::Verifiable for TransposeConvOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("stride_w", Self::VT_STRIDE_W, false)?
-     .visit_field::<i32>("stride_h", Self::VT_STRIDE_H, false)?
-     .visit_field::<ActivationFunctionType>("fused_activation_function", Self::VT_FUSED_ACTIVATION_FUNCTION, false)?
-     .visit_field::<TensorType>("quantized_bias_type", Self::VT_QUANTIZED_BIAS_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "padding stride_w stride_h fused_activation_function quantized_bias_type", &[1, 4, 4, 1, 1])
   }
 }
 pub struct TransposeConvOptionsArgs {
@@ -26361,10 +26156,7 @@ impl ::flatbuffers::Verifiable for SparseToDenseOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("validate_indices", Self::VT_VALIDATE_INDICES, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "validate_indices", &[1])
   }
 }
 pub struct SparseToDenseOptionsArgs {
@@ -26485,10 +26277,7 @@ impl ::flatbuffers::Verifiable for ShapeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<TensorType>("out_type", Self::VT_OUT_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "out_type", &[1])
   }
 }
 pub struct ShapeOptionsArgs {
@@ -26642,13 +26431,7 @@ impl ::flatbuffers::Verifiable for FakeQuantOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<f32>("min", Self::VT_MIN, false)?
-     .visit_field::<f32>("max", Self::VT_MAX, false)?
-     .visit_field::<i32>("num_bits", Self::VT_NUM_BITS, false)?
-     .visit_field::<bool>("narrow_range", Self::VT_NARROW_RANGE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "min max num_bits narrow_range", &[4, 4, 4, 1])
   }
 }
 pub struct FakeQuantOptionsArgs {
@@ -26813,11 +26596,7 @@ impl ::flatbuffers::Verifiable for PackOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("values_count", Self::VT_VALUES_COUNT, false)?
-     .visit_field::<i32>("axis", Self::VT_AXIS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "values_count axis", &[4, 4])
   }
 }
 pub struct PackOptionsArgs {
@@ -26949,10 +26728,7 @@ impl ::flatbuffers::Verifiable for OneHotOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("axis", Self::VT_AXIS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "axis", &[4])
   }
 }
 pub struct OneHotOptionsArgs {
@@ -27084,11 +26860,7 @@ impl ::flatbuffers::Verifiable for UnpackOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("num", Self::VT_NUM, false)?
-     .visit_field::<i32>("axis", Self::VT_AXIS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "num axis", &[4, 4])
   }
 }
 pub struct UnpackOptionsArgs {
@@ -27220,10 +26992,7 @@ impl ::flatbuffers::Verifiable for LeakyReluOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<f32>("alpha", Self::VT_ALPHA, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "alpha", &[4])
   }
 }
 pub struct LeakyReluOptionsArgs {
@@ -27344,10 +27113,7 @@ impl ::flatbuffers::Verifiable for MirrorPadOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<MirrorPadMode>("mode", Self::VT_MODE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "mode", &[1])
   }
 }
 pub struct MirrorPadOptionsArgs {
@@ -27468,10 +27234,7 @@ impl ::flatbuffers::Verifiable for UniqueOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<TensorType>("idx_out_type", Self::VT_IDX_OUT_TYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "idx_out_type", &[1])
   }
 }
 pub struct UniqueOptionsArgs {
@@ -27603,11 +27366,7 @@ impl ::flatbuffers::Verifiable for ReverseSequenceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("seq_dim", Self::VT_SEQ_DIM, false)?
-     .visit_field::<i32>("batch_dim", Self::VT_BATCH_DIM, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "seq_dim batch_dim", &[4, 4])
   }
 }
 pub struct ReverseSequenceOptionsArgs {
@@ -27750,11 +27509,7 @@ impl ::flatbuffers::Verifiable for IfOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("then_subgraph_index", Self::VT_THEN_SUBGRAPH_INDEX, false)?
-     .visit_field::<i32>("else_subgraph_index", Self::VT_ELSE_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "then_subgraph_index else_subgraph_index", &[4, 4])
   }
 }
 pub struct IfOptionsArgs {
@@ -27886,10 +27641,7 @@ impl ::flatbuffers::Verifiable for CallOnceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("init_subgraph_index", Self::VT_INIT_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "init_subgraph_index", &[4])
   }
 }
 pub struct CallOnceOptionsArgs {
@@ -28021,11 +27773,7 @@ impl ::flatbuffers::Verifiable for WhileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("cond_subgraph_index", Self::VT_COND_SUBGRAPH_INDEX, false)?
-     .visit_field::<i32>("body_subgraph_index", Self::VT_BODY_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4])
   }
 }
 pub struct WhileOptionsArgs {
@@ -28179,12 +27927,7 @@ impl ::flatbuffers::Verifiable for BatchMatMulOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("adj_x", Self::VT_ADJ_X, false)?
-     .visit_field::<bool>("adj_y", Self::VT_ADJ_Y, false)?
-     .visit_field::<bool>("asymmetric_quantize_inputs", Self::VT_ASYMMETRIC_QUANTIZE_INPUTS, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "adj_x adj_y asymmetric_quantize_inputs", &[1, 1, 1])
   }
 }
 pub struct BatchMatMulOptionsArgs {
@@ -28338,11 +28081,7 @@ impl ::flatbuffers::Verifiable for CumsumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("exclusive", Self::VT_EXCLUSIVE, false)?
-     .visit_field::<bool>("reverse", Self::VT_REVERSE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "exclusive reverse", &[1, 1])
   }
 }
 pub struct CumsumOptionsArgs {
@@ -28496,12 +28235,7 @@ impl ::flatbuffers::Verifiable for HashtableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("table_id", Self::VT_TABLE_ID, false)?
-     .visit_field::<TensorType>("key_dtype", Self::VT_KEY_DTYPE, false)?
-     .visit_field::<TensorType>("value_dtype", Self::VT_VALUE_DTYPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "table_id key_dtype value_dtype", &[4, 1, 1])
   }
 }
 pub struct HashtableOptionsArgs {
@@ -28810,11 +28544,7 @@ impl ::flatbuffers::Verifiable for RandomOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i64>("seed", Self::VT_SEED, false)?
-     .visit_field::<i64>("seed2", Self::VT_SEED2, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "seed seed2", &[8, 8])
   }
 }
 pub struct RandomOptionsArgs {
@@ -29074,10 +28804,7 @@ impl ::flatbuffers::Verifiable for GeluOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("approximate", Self::VT_APPROXIMATE, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "approximate", &[1])
   }
 }
 pub struct GeluOptionsArgs {
@@ -29198,10 +28925,7 @@ impl ::flatbuffers::Verifiable for ReduceWindowOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<ReduceWindowFunction>("reduce_function", Self::VT_REDUCE_FUNCTION, false)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "reduce_function", &[4])
   }
 }
 pub struct ReduceWindowOptionsArgs {
@@ -29534,9 +29258,7 @@ impl ::flatbuffers::Verifiable for PadOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct PadOptionsArgs {
@@ -29634,9 +29356,7 @@ impl ::flatbuffers::Verifiable for PadV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct PadV2OptionsArgs {
@@ -29734,9 +29454,7 @@ impl ::flatbuffers::Verifiable for SpaceToBatchNDOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SpaceToBatchNDOptionsArgs {
@@ -29834,9 +29552,7 @@ impl ::flatbuffers::Verifiable for BatchToSpaceNDOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct BatchToSpaceNDOptionsArgs {
@@ -29934,9 +29650,7 @@ impl ::flatbuffers::Verifiable for TopKV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct TopKV2OptionsArgs {
@@ -30034,9 +29748,7 @@ impl ::flatbuffers::Verifiable for TransposeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct TransposeOptionsArgs {
@@ -30134,9 +29846,7 @@ impl ::flatbuffers::Verifiable for ExpOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ExpOptionsArgs {
@@ -30234,9 +29944,7 @@ impl ::flatbuffers::Verifiable for CosOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct CosOptionsArgs {
@@ -30334,9 +30042,7 @@ impl ::flatbuffers::Verifiable for LogSoftmaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LogSoftmaxOptionsArgs {
@@ -30434,9 +30140,7 @@ impl ::flatbuffers::Verifiable for DequantizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct DequantizeOptionsArgs {
@@ -30534,9 +30238,7 @@ impl ::flatbuffers::Verifiable for MaximumMinimumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct MaximumMinimumOptionsArgs {
@@ -30634,9 +30336,7 @@ impl ::flatbuffers::Verifiable for TileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct TileOptionsArgs {
@@ -30734,9 +30434,7 @@ impl ::flatbuffers::Verifiable for GreaterOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct GreaterOptionsArgs {
@@ -30834,9 +30532,7 @@ impl ::flatbuffers::Verifiable for GreaterEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct GreaterEqualOptionsArgs {
@@ -30934,9 +30630,7 @@ impl ::flatbuffers::Verifiable for LessOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LessOptionsArgs {
@@ -31034,9 +30728,7 @@ impl ::flatbuffers::Verifiable for LessEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LessEqualOptionsArgs {
@@ -31134,9 +30826,7 @@ impl ::flatbuffers::Verifiable for NegOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct NegOptionsArgs {
@@ -31234,9 +30924,7 @@ impl ::flatbuffers::Verifiable for SelectOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SelectOptionsArgs {
@@ -31334,9 +31022,7 @@ impl ::flatbuffers::Verifiable for SliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SliceOptionsArgs {
@@ -31434,9 +31120,7 @@ impl ::flatbuffers::Verifiable for ExpandDimsOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ExpandDimsOptionsArgs {
@@ -31534,9 +31218,7 @@ impl ::flatbuffers::Verifiable for EqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct EqualOptionsArgs {
@@ -31634,9 +31316,7 @@ impl ::flatbuffers::Verifiable for NotEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct NotEqualOptionsArgs {
@@ -31734,9 +31414,7 @@ impl ::flatbuffers::Verifiable for RankOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct RankOptionsArgs {
@@ -31834,9 +31512,7 @@ impl ::flatbuffers::Verifiable for PowOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct PowOptionsArgs {
@@ -31934,9 +31610,7 @@ impl ::flatbuffers::Verifiable for LogicalOrOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LogicalOrOptionsArgs {
@@ -32034,9 +31708,7 @@ impl ::flatbuffers::Verifiable for AbsOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct AbsOptionsArgs {
@@ -32134,9 +31806,7 @@ impl ::flatbuffers::Verifiable for HardSwishOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct HardSwishOptionsArgs {
@@ -32234,9 +31904,7 @@ impl ::flatbuffers::Verifiable for LogicalAndOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LogicalAndOptionsArgs {
@@ -32334,9 +32002,7 @@ impl ::flatbuffers::Verifiable for LogicalNotOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct LogicalNotOptionsArgs {
@@ -32434,9 +32100,7 @@ impl ::flatbuffers::Verifiable for FloorDivOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct FloorDivOptionsArgs {
@@ -32534,9 +32198,7 @@ impl ::flatbuffers::Verifiable for SquareOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SquareOptionsArgs {
@@ -32634,9 +32296,7 @@ impl ::flatbuffers::Verifiable for ZerosLikeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ZerosLikeOptionsArgs {
@@ -32734,9 +32394,7 @@ impl ::flatbuffers::Verifiable for FillOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct FillOptionsArgs {
@@ -32834,9 +32492,7 @@ impl ::flatbuffers::Verifiable for FloorModOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct FloorModOptionsArgs {
@@ -32934,9 +32590,7 @@ impl ::flatbuffers::Verifiable for RangeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct RangeOptionsArgs {
@@ -33034,9 +32688,7 @@ impl ::flatbuffers::Verifiable for SquaredDifferenceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SquaredDifferenceOptionsArgs {
@@ -33134,9 +32786,7 @@ impl ::flatbuffers::Verifiable for ReverseV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ReverseV2OptionsArgs {
@@ -33234,9 +32884,7 @@ impl ::flatbuffers::Verifiable for AddNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct AddNOptionsArgs {
@@ -33334,9 +32982,7 @@ impl ::flatbuffers::Verifiable for GatherNdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct GatherNdOptionsArgs {
@@ -33434,9 +33080,7 @@ impl ::flatbuffers::Verifiable for WhereOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct WhereOptionsArgs {
@@ -33534,9 +33178,7 @@ impl ::flatbuffers::Verifiable for MatrixDiagOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct MatrixDiagOptionsArgs {
@@ -33634,9 +33276,7 @@ impl ::flatbuffers::Verifiable for QuantizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct QuantizeOptionsArgs {
@@ -33734,9 +33374,7 @@ impl ::flatbuffers::Verifiable for MatrixSetDiagOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct MatrixSetDiagOptionsArgs {
@@ -33834,9 +33472,7 @@ impl ::flatbuffers::Verifiable for NonMaxSuppressionV4Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct NonMaxSuppressionV4OptionsArgs {
@@ -33934,9 +33570,7 @@ impl ::flatbuffers::Verifiable for NonMaxSuppressionV5Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct NonMaxSuppressionV5OptionsArgs {
@@ -34034,9 +33668,7 @@ impl ::flatbuffers::Verifiable for ScatterNdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ScatterNdOptionsArgs {
@@ -34134,9 +33766,7 @@ impl ::flatbuffers::Verifiable for SelectV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SelectV2OptionsArgs {
@@ -34234,9 +33864,7 @@ impl ::flatbuffers::Verifiable for DensifyOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct DensifyOptionsArgs {
@@ -34334,9 +33962,7 @@ impl ::flatbuffers::Verifiable for SegmentSumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SegmentSumOptionsArgs {
@@ -34434,9 +34060,7 @@ impl ::flatbuffers::Verifiable for BroadcastToOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct BroadcastToOptionsArgs {
@@ -34534,9 +34158,7 @@ impl ::flatbuffers::Verifiable for Rfft2dOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct Rfft2dOptionsArgs {
@@ -34634,9 +34256,7 @@ impl ::flatbuffers::Verifiable for HashtableFindOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct HashtableFindOptionsArgs {
@@ -34734,9 +34354,7 @@ impl ::flatbuffers::Verifiable for HashtableImportOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct HashtableImportOptionsArgs {
@@ -34834,9 +34452,7 @@ impl ::flatbuffers::Verifiable for HashtableSizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct HashtableSizeOptionsArgs {
@@ -34934,9 +34550,7 @@ impl ::flatbuffers::Verifiable for ReadVariableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ReadVariableOptionsArgs {
@@ -35034,9 +34648,7 @@ impl ::flatbuffers::Verifiable for AssignVariableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct AssignVariableOptionsArgs {
@@ -35134,9 +34746,7 @@ impl ::flatbuffers::Verifiable for DynamicUpdateSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct DynamicUpdateSliceOptionsArgs {
@@ -35234,9 +34844,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentProdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct UnsortedSegmentProdOptionsArgs {
@@ -35334,9 +34942,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentMaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct UnsortedSegmentMaxOptionsArgs {
@@ -35434,9 +35040,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentSumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct UnsortedSegmentSumOptionsArgs {
@@ -35534,9 +35138,7 @@ impl ::flatbuffers::Verifiable for ATan2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct ATan2OptionsArgs {
@@ -35634,9 +35236,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentMinOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct UnsortedSegmentMinOptionsArgs {
@@ -35734,9 +35334,7 @@ impl ::flatbuffers::Verifiable for SignOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct SignOptionsArgs {
@@ -35834,9 +35432,7 @@ impl ::flatbuffers::Verifiable for BitcastOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct BitcastOptionsArgs {
@@ -35934,9 +35530,7 @@ impl ::flatbuffers::Verifiable for BitwiseXorOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct BitwiseXorOptionsArgs {
@@ -36034,9 +35628,7 @@ impl ::flatbuffers::Verifiable for RightShiftOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct RightShiftOptionsArgs {
@@ -36134,9 +35726,7 @@ impl ::flatbuffers::Verifiable for DilateOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct DilateOptionsArgs {
@@ -36234,9 +35824,7 @@ impl ::flatbuffers::Verifiable for StablehloShiftLeftOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .finish();
-    Ok(())
+    crate::verify_numbers(v, pos, "", &[])
   }
 }
 pub struct StablehloShiftLeftOptionsArgs {

@@ -39,8 +39,18 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     }
 
     /// Emits the operator as primitives for a device; see [`Op::lower`].
+    #[cfg(feature = "lowering")]
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let _ = lowering;
+        Err(Unsupported::new("it has no GPU form"))
+    }
+
+    /// Never called. The bound keeps the operators' methods of this name out of programs.
+    #[cfg(not(feature = "lowering"))]
+    fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Unsupported>
+    where
+        Self: Sized,
+    {
         Err(Unsupported::new("it has no GPU form"))
     }
 
@@ -126,6 +136,7 @@ impl Op for Declared {
         self.operator.eval(eval)
     }
 
+    #[cfg(feature = "lowering")]
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         self.operator.lower(lowering)
     }
