@@ -81,6 +81,7 @@ impl Value {
 
     fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &HostTensor) -> Self {
         let bytes = |value: &f64| match (scalar, data_type.bits()) {
+            (Scalar::F32, Some(16)) => half::f16::from_f64(*value).to_ne_bytes().to_vec(),
             (Scalar::F32, _) => (*value as f32).to_ne_bytes().to_vec(),
             (Scalar::I32, Some(8)) => vec![*value as i64 as u8],
             (Scalar::I32, Some(16)) => (*value as i16).to_ne_bytes().to_vec(),

@@ -15,6 +15,7 @@ pub(crate) mod quantized;
 pub(crate) mod reduction;
 pub(crate) mod resize;
 pub(crate) mod sequence;
+pub(crate) mod sequence_lstm;
 pub(crate) mod support;
 pub(crate) mod view;
 pub(crate) mod working;
