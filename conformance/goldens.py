@@ -43,7 +43,9 @@ import forms_numbers
 import forms_quantized
 import forms_relations
 import forms_selection
+import forms_signals
 import forms_sizes
+import forms_subgraphs
 import forms_tables
 import forms_windows
 from dequantized import dequantized
@@ -151,7 +153,8 @@ def main():
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
-                   forms_memories, forms_bytes, forms_tables, forms_numbers):
+                   forms_memories, forms_bytes, forms_tables, forms_numbers,
+                   forms_signals, forms_subgraphs):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -15,7 +15,7 @@ Padding = schema.Padding
 TENSOR_TYPES = {
     np.dtype(name.lower()): getattr(schema.TensorType, name)
     for name in ("FLOAT32", "FLOAT16", "FLOAT64", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8", "BOOL",
-                 "COMPLEX64")
+                 "COMPLEX64", "COMPLEX128")
 }
 
 KERNELS = {
@@ -24,7 +24,11 @@ KERNELS = {
 }
 
 
-LSTM_TABLES = (schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT)
+# Tables of operators whose activation is a part of their formula.
+RECURRENT_TABLES = (
+    schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT, schema.BidirectionalSequenceLSTMOptionsT, schema.RNNOptionsT,
+    schema.SequenceRNNOptionsT, schema.BidirectionalSequenceRNNOptionsT, schema.SVDFOptionsT,
+)
 
 
 class Model:
@@ -126,9 +130,8 @@ class Model:
             table.fusedActivationFunction = activation
 
     def _activated(self):
-        # An LSTM's activation is part of its formula.
         tables = [operator.builtinOptions for operator in self.operators]
-        fused = (table for table in tables if not isinstance(table, LSTM_TABLES))
+        fused = (table for table in tables if not isinstance(table, RECURRENT_TABLES))
         return [table for table in fused if hasattr(table, "fusedActivationFunction")]
 
     def settle_shapes(self, outputs, kernels="reference"):

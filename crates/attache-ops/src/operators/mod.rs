@@ -19,10 +19,12 @@ mod bucketize;
 mod call_once;
 mod cast;
 mod comparison;
+mod complex;
 mod concatenation;
 mod conv_2d;
 mod convolution_2d_transpose_bias;
 mod cumsum;
+mod densify;
 mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
@@ -64,6 +66,7 @@ mod resize_bilinear;
 mod resize_nearest_neighbor;
 mod reverse_sequence;
 mod reverse_v2;
+mod rfft2d;
 mod scatter_nd;
 mod segment;
 mod select;
@@ -76,7 +79,9 @@ mod sparse_to_dense;
 mod split;
 mod split_v;
 mod squeeze;
+mod stablehlo_composite;
 mod strided_slice;
+mod svdf;
 mod tile;
 mod topk_v2;
 mod transpose;
@@ -110,10 +115,12 @@ static TABLE: &[&[Definition]] = &[
     call_once::DEFINITIONS,
     cast::DEFINITIONS,
     comparison::DEFINITIONS,
+    complex::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
     convolution_2d_transpose_bias::DEFINITIONS,
     cumsum::DEFINITIONS,
+    densify::DEFINITIONS,
     depth_to_space::DEFINITIONS,
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
@@ -155,6 +162,7 @@ static TABLE: &[&[Definition]] = &[
     resize_nearest_neighbor::DEFINITIONS,
     reverse_sequence::DEFINITIONS,
     reverse_v2::DEFINITIONS,
+    rfft2d::DEFINITIONS,
     scatter_nd::DEFINITIONS,
     segment::DEFINITIONS,
     select::DEFINITIONS,
@@ -167,7 +175,9 @@ static TABLE: &[&[Definition]] = &[
     split::DEFINITIONS,
     split_v::DEFINITIONS,
     squeeze::DEFINITIONS,
+    stablehlo_composite::DEFINITIONS,
     strided_slice::DEFINITIONS,
+    svdf::DEFINITIONS,
     tile::DEFINITIONS,
     topk_v2::DEFINITIONS,
     transpose::DEFINITIONS,

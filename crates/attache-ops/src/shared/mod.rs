@@ -2,6 +2,7 @@
 //! as convolutions, reductions and resizing.
 
 pub(crate) mod blocks;
+pub(crate) mod byte_products;
 pub(crate) mod callee;
 pub(crate) mod contraction;
 pub(crate) mod convolution;

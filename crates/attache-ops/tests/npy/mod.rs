@@ -8,11 +8,12 @@ use attache_base::{DataType, Shape};
 use super::Value;
 
 /// The element types that can be read, by their code in the `descr` field of a file's header.
-const TYPES: [(&str, DataType); 13] = [
+const TYPES: [(&str, DataType); 14] = [
     ("<f4", DataType::Float32),
     ("<f2", DataType::Float16),
     ("<f8", DataType::Float64),
     ("<c8", DataType::Complex64),
+    ("<c16", DataType::Complex128),
     ("<i4", DataType::Int32),
     ("<i8", DataType::Int64),
     ("<i2", DataType::Int16),

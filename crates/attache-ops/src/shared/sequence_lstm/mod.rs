@@ -24,6 +24,7 @@ use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 
 use crate::definition::one_of;
+use crate::shared::byte_products::dequantized;
 use crate::shared::sequence::SequenceWeights;
 use crate::shared::support::{countable, product};
 use crate::shared::working::{of_weights, packed};
@@ -320,7 +321,7 @@ struct Gate<'a> {
 impl<'a> Gate<'a> {
     fn new(eval: &Eval<'a>, gate: usize, sums_have_biases: bool) -> Result<Self, OpError> {
         let peephole = PEEPHOLES[gate].and_then(|index| eval.optional(index)).map(|weights| match weights.data_type {
-            DataType::Int8 | DataType::UInt8 => dynamic::dequantized(&weights).map(Cow::Owned),
+            DataType::Int8 | DataType::UInt8 => dequantized(&weights).map(Cow::Owned),
             _ => weights.values().map(Cow::Borrowed),
         });
         let norm = optional(eval, NORMS + gate)?;
