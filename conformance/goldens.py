@@ -39,10 +39,14 @@ import forms_flow
 import forms_graphs
 import forms_memories
 import forms_movement
+import forms_numbers
 import forms_quantized
 import forms_relations
 import forms_selection
+import forms_signals
 import forms_sizes
+import forms_subgraphs
+import forms_tables
 import forms_windows
 from dequantized import dequantized
 from model_writer import Activation, Model, options, run
@@ -54,7 +58,7 @@ TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to 
 
 def magnitude(value):
     """The largest magnitude in an array; 0 if it is empty."""
-    return float(np.abs(value.astype(np.float64)).max(initial=0))
+    return float(np.abs(value.astype(np.complex128)).max(initial=0))
 
 
 class Draw:
@@ -149,7 +153,8 @@ def main():
     suite = Suite(folder)
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
-                   forms_memories, forms_bytes):
+                   forms_memories, forms_bytes, forms_tables, forms_numbers,
+                   forms_signals, forms_subgraphs):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -14,7 +14,8 @@ Padding = schema.Padding
 
 TENSOR_TYPES = {
     np.dtype(name.lower()): getattr(schema.TensorType, name)
-    for name in ("FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT8", "BOOL")
+    for name in ("FLOAT32", "FLOAT16", "FLOAT64", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8", "BOOL",
+                 "COMPLEX64", "COMPLEX128")
 }
 
 KERNELS = {
@@ -23,7 +24,11 @@ KERNELS = {
 }
 
 
-LSTM_TABLES = (schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT)
+# Tables of operators whose activation is a part of their formula.
+RECURRENT_TABLES = (
+    schema.LSTMOptionsT, schema.UnidirectionalSequenceLSTMOptionsT, schema.BidirectionalSequenceLSTMOptionsT, schema.RNNOptionsT,
+    schema.SequenceRNNOptionsT, schema.BidirectionalSequenceRNNOptionsT, schema.SVDFOptionsT,
+)
 
 
 class Model:
@@ -105,8 +110,11 @@ class Model:
         operator.opcodeIndex, operator.inputs = len(self.codes) - 1, list(inputs)
         operator.outputs = [self.tensor(shape, dtype) for _ in range(results)]
         if options is not None:
-            operator.builtinOptions = options
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
+            table = type(options).__name__.removesuffix("T")
+            if hasattr(schema.BuiltinOptions, table):
+                operator.builtinOptions, operator.builtinOptionsType = options, getattr(schema.BuiltinOptions, table)
+            else:
+                operator.builtinOptions2, operator.builtinOptions2Type = options, getattr(schema.BuiltinOptions2, table)
         if custom is not None:
             operator.customOptions = np.frombuffer(custom, np.uint8)
         self.operators.append(operator)
@@ -122,9 +130,8 @@ class Model:
             table.fusedActivationFunction = activation
 
     def _activated(self):
-        # An LSTM's activation is part of its formula.
         tables = [operator.builtinOptions for operator in self.operators]
-        fused = (table for table in tables if not isinstance(table, LSTM_TABLES))
+        fused = (table for table in tables if not isinstance(table, RECURRENT_TABLES))
         return [table for table in fused if hasattr(table, "fusedActivationFunction")]
 
     def settle_shapes(self, outputs, kernels="reference"):

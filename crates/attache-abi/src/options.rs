@@ -340,6 +340,12 @@ impl Drop for BuiltinData {
     }
 }
 
+/// Whether this is the operator that [`composite_params_of`] returns the struct of.
+#[must_use]
+pub fn is_composite(operator: BuiltinOperator) -> bool {
+    operator == BuiltinOperator::STABLEHLO_COMPOSITE
+}
+
 /// Returns the struct of a `STABLEHLO_COMPOSITE`, whose options are in a place of the file of their own. The name and the
 /// attributes, which are null if the file has none, are in memory of the struct's. `None` where there is no memory.
 #[must_use]

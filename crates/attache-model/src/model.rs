@@ -3,8 +3,8 @@
 //!
 //! Guarantees: every index in a descriptor is in range, the element counts and byte sizes of shapes do not
 //! overflow, and a constant has at least the bytes that its shape requires (except sparse constants and types
-//! without a fixed size). Weights are not copied: a constant refers to the bytes of the file. Operator
-//! options are not interpreted.
+//! without a fixed size). Weights are not copied, apart from sparse ones: a constant refers to the bytes of the
+//! file. Operator options are not interpreted.
 
 use std::fmt;
 use std::fs::File;
@@ -68,8 +68,8 @@ pub struct Tensor {
     /// Whether the file marks the rank as known. Converters almost never set this flag; only an empty shape with the
     /// flag unset may mean that the rank is unknown.
     pub has_rank: bool,
-    /// The tensor's data, if the file contains it. It has at least as many bytes as the shape requires,
-    /// except for sparse tensors and for strings, resources and variants, whose bytes are passed on as
+    /// The tensor's data, if the file contains it; that of a sparse tensor is expanded. It has at least as many bytes as
+    /// the shape requires, except for sparse tensors that are not expanded and for strings, resources and variants, whose bytes are passed on as
     /// stored.
     pub constant: Option<Constant>,
     /// Parameters of affine quantization: one scale and zero point for the tensor, or one of each per index
@@ -79,7 +79,8 @@ pub struct Tensor {
     pub quantization_details: QuantizationDetails,
     /// Whether the value persists from one run to the next.
     pub is_variable: bool,
-    /// Whether the constant is stored in sparse form (described in [`Model::tensor_view`]).
+    /// Whether the constant is in sparse form (described in [`Model::tensor_view`]), because it is not expanded: its elements
+    /// have less than a byte.
     pub is_sparse: bool,
 }
 

@@ -5,6 +5,7 @@
 //! if there is any problem, the descriptors are discarded. Unknown operators and unusual options are not
 //! problems, because they do not contradict anything within the file.
 
+mod sparse;
 mod tensor;
 
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub(crate) fn read(bytes: &Bytes, data: &[Option<Bytes>]) -> Result<Contents, Mo
         let text = format!("schema version {}: only {SCHEMA_VERSION} is known; convert the model anew", root.version());
         return Err(ModelError::new(Unsupported, text));
     }
-    let mut reader = Reader { bytes, data, root, codes: Vec::new(), problems: Problems::default() };
+    let expanded = sparse::Budget::new(bytes.len());
+    let mut reader = Reader { bytes, data, root, codes: Vec::new(), problems: Problems::default(), expanded };
     let contents = reader.contents();
     reader.problems.or(contents)
 }
@@ -106,6 +108,8 @@ struct Reader<'a> {
     root: schema::Model<'a>,
     codes: Vec<Arc<OperatorCode>>,
     problems: Problems,
+    /// What is left for the expanded forms of sparse constants.
+    expanded: sparse::Budget,
 }
 
 impl<'a> Reader<'a> {

@@ -15,6 +15,9 @@ use crate::Declaration;
 /// Operators that a program registers, in addition to or in place of the library's own. Named after TensorFlow Lite's
 /// `MutableOpResolver`. Clones are cheap.
 ///
+/// A custom operator is also used for composites of its name, whose attributes are its options, and whose version is that of
+/// the composite.
+///
 /// A registered operator takes precedence over the library's own one of the same code in the versions that it is
 /// registered for. Of several registrations of one code and version, the last one counts.
 #[derive(Clone, Default)]
@@ -121,8 +124,13 @@ impl OpResolver {
     /// Makes the registered operator for an operator of a file; `None` if none is registered for its code and version.
     pub(crate) fn op(&self, declaration: &Declaration<'_>) -> Option<Result<Arc<dyn Op>, OpError>> {
         let code = &*declaration.operator.code;
-        let fits =
-            |registration: &&Registration| registration.code.is(code) && registration.versions.contains(&code.version);
+        let composite = declaration.composite();
+        let fits = |registration: &&Registration| match (&registration.code, &composite) {
+            (RegisteredCode::Custom(name), Some((composite, version))) => {
+                name == composite && registration.versions.contains(version)
+            }
+            _ => registration.code.is(code) && registration.versions.contains(&code.version),
+        };
         let registration = self.0.iter().rev().find(fits)?;
         let name = code.name();
         let parsed = guarded(&name, "parse", || registration.maker.parse(None)(declaration));

@@ -81,6 +81,7 @@ impl Value {
 
     fn from_tensor(data_type: DataType, scalar: Scalar, tensor: &HostTensor) -> Self {
         let bytes = |value: &f64| match (scalar, data_type.bits()) {
+            (Scalar::F32, Some(16)) => half::f16::from_f64(*value).to_ne_bytes().to_vec(),
             (Scalar::F32, _) => (*value as f32).to_ne_bytes().to_vec(),
             (Scalar::I32, Some(8)) => vec![*value as i64 as u8],
             (Scalar::I32, Some(16)) => (*value as i16).to_ne_bytes().to_vec(),
@@ -250,18 +251,17 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the largest error of an element divided by `scale`, or a description of the mismatch. Tensors of
-/// types other than float32 must be equal.
+/// types other than float32 and complex64 must be equal.
 fn compare(actual: &Value, expected: &Value, scale: f32) -> Result<f32, String> {
     if (actual.data_type, &actual.shape) != (expected.data_type, &expected.shape) {
         let (made, wanted) = (&actual.shape, &expected.shape);
         return Err(format!("{} {made} where {} {wanted} belongs", actual.data_type, expected.data_type));
     }
-    if actual.data_type != DataType::Float32 {
+    if !matches!(actual.data_type, DataType::Float32 | DataType::Complex64) {
         let same = actual.bytes() == expected.bytes();
         return if same { Ok(0.0) } else { Err("other elements than expected".into()) };
     }
-    let (actual, expected) = (actual.constant(), expected.constant());
-    let (actual, expected) = (actual.floats().unwrap(), expected.floats().unwrap());
+    let [actual, expected] = [actual, expected].map(|value| bytemuck::cast_slice::<u8, f32>(value.bytes()));
     let mut worst = 0f32;
     for (index, (a, e)) in actual.iter().zip(expected.iter()).enumerate() {
         let same = a == e || (a.is_nan() && e.is_nan());

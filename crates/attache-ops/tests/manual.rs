@@ -26,9 +26,17 @@ that LiteRT computed for them, in `conformance/cases`.
 #[derive(Debug, Default)]
 struct Cases {
     count: usize,
-    /// Number of cases with a float node of the operator; see [`lower`].
-    floats: usize,
-    /// Number of those float cases in which a node of the operator cannot be lowered.
+    /// The cases with a float node of the operator; see [`lower`].
+    floats: Lowered,
+    /// The other cases, which are reported for an operator without cases in floats.
+    others: Lowered,
+}
+
+/// What became of some cases that were lowered for a GPU.
+#[derive(Debug, Default)]
+struct Lowered {
+    count: usize,
+    /// Number of cases in which a node of the operator cannot be lowered.
     refused: usize,
     /// The distinct reasons for which nodes cannot be lowered.
     reasons: BTreeSet<String>,
@@ -36,13 +44,14 @@ struct Cases {
 
 impl Cases {
     fn support(&self) -> String {
-        let reasons: Vec<&str> = self.reasons.iter().map(String::as_str).collect();
+        let Lowered { count, refused, reasons } = if self.floats.count > 0 { &self.floats } else { &self.others };
+        let reasons: Vec<&str> = reasons.iter().map(String::as_str).collect();
         let reasons = reasons.join("; ");
-        match (self.floats, self.refused) {
+        match (*count, *refused) {
             (0, _) => "no golden case".into(),
             (_, 0) => "yes".into(),
-            (floats, refused) if refused == floats => format!("no: {reasons}"),
-            (floats, refused) => format!("partly, {} of {floats}: {reasons}", floats - refused),
+            (count, refused) if refused == count => format!("no: {reasons}"),
+            (count, refused) => format!("partly, {} of {count}: {reasons}", count - refused),
         }
     }
 }
@@ -78,10 +87,11 @@ fn lower_cases(folder: &Path) -> BTreeMap<String, Cases> {
             let lowered = lower(&folder, &operator);
             let cases = cases.entry(operator).or_default();
             cases.count += 1;
-            if let Some(reasons) = lowered {
-                cases.floats += 1;
-                cases.refused += usize::from(!reasons.is_empty());
-                cases.reasons.extend(reasons);
+            if let Some((is_float, reasons)) = lowered {
+                let lowered = if is_float { &mut cases.floats } else { &mut cases.others };
+                lowered.count += 1;
+                lowered.refused += usize::from(!reasons.is_empty());
+                lowered.reasons.extend(reasons);
             }
         }
     }
@@ -95,9 +105,9 @@ fn operator(folder: &Path) -> String {
     description["op"].as_str().unwrap_or_else(|| panic!("{}: no operator", folder.display())).to_owned()
 }
 
-/// Lowers the float nodes of `operator` in a case's model. Returns the reasons for which some cannot be
-/// lowered; `None` if the case has no float node of that operator.
-fn lower(folder: &Path, operator: &str) -> Option<Vec<String>> {
+/// Lowers the nodes of `operator` in a case's model: the float nodes, or the others where there are none. Returns whether
+/// they are float nodes, and the reasons for which some cannot be lowered; `None` if the case has no node of the operator.
+fn lower(folder: &Path, operator: &str) -> Option<(bool, Vec<String>)> {
     let model = Model::from_path(folder.join("model.tflite")).unwrap();
     let (graph, errors) = attache_ops::import(&model, 0, &[], &attache_ops::OpResolver::new());
     assert!(errors.is_empty(), "{}: {errors:?}", folder.display());
@@ -107,9 +117,11 @@ fn lower(folder: &Path, operator: &str) -> Option<Vec<String>> {
         let counts = |name: &str| matches!(name, "FLOAT32" | "BOOL" | "RESOURCE");
         tensors.peek().is_none() || tensors.any(|id| counts(graph.fact(*id).data_type.name()))
     };
-    let nodes: Vec<&Node> = graph.nodes.iter().filter(|node| node.op.name() == operator).filter(is_float).collect();
+    let nodes = graph.nodes.iter().filter(|node| node.op.name() == operator);
+    let (floats, others): (Vec<&Node>, Vec<&Node>) = nodes.partition(is_float);
+    let (is_float, nodes) = if floats.is_empty() { (false, others) } else { (true, floats) };
     let refusals = nodes.iter().filter_map(|node| Lowering::lower(&graph, node, Quantized::default()).err());
-    (!nodes.is_empty()).then(|| refusals.map(|refusal| refusal.to_string()).collect())
+    (!nodes.is_empty()).then(|| (is_float, refusals.map(|refusal| refusal.to_string()).collect()))
 }
 
 #[test]
@@ -140,10 +152,14 @@ fn every_operator_has_a_row() {
 #[test]
 fn support_is_what_became_of_the_cases() {
     let reasons = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-    let mut cases = Cases { count: 4, floats: 3, refused: 2, reasons };
+    let floats = Lowered { count: 3, refused: 2, reasons };
+    let mut cases = Cases { count: 4, floats, others: Lowered { count: 1, ..Lowered::default() } };
     assert_eq!(cases.support(), "partly, 1 of 3: a; b");
-    cases.floats = 2;
+    cases.floats.count = 2;
     assert_eq!(cases.support(), "no: a; b");
-    cases.refused = 0;
+    cases.floats.refused = 0;
     assert_eq!(cases.support(), "yes");
+    cases.floats.count = 0;
+    cases.others.refused = 1;
+    assert_eq!(cases.support(), "no: ");
 }

@@ -2,6 +2,7 @@
 
 use attache_base::{Bytes, Constant, DataType, Quantization, Shape};
 
+use super::sparse::{Unexpanded, expanded};
 use super::{At, Reader, Unsupported, checked_index, numbers};
 use crate::model::{QuantizationDetails, Tensor};
 use crate::schema;
@@ -14,7 +15,8 @@ impl<'a> Reader<'a> {
     pub(super) fn tensor(&mut self, at: At, view: schema::Tensor<'a>, tensors: usize) -> Tensor {
         let data_type = self.data_type(at, view);
         let shape = self.shape(at, view, data_type);
-        let constant = self.constant(at, view, data_type, &shape);
+        let mut constant = self.constant(at, view, data_type, &shape);
+        let is_sparse = self.is_sparse(at, view, constant.is_some()) && !self.expand(at, view, &mut constant);
         Tensor {
             name: view.name().unwrap_or_default().to_owned(),
             data_type,
@@ -23,7 +25,7 @@ impl<'a> Reader<'a> {
             quantization: self.quantization(at, view, &shape),
             quantization_details: self.quantization_details(at, view, &shape, tensors),
             is_variable: view.is_variable(),
-            is_sparse: self.is_sparse(at, view, constant.is_some()),
+            is_sparse,
             constant,
             shape,
         }
@@ -181,6 +183,22 @@ impl<'a> Reader<'a> {
             self.invalid(at, || format!("the quantization has blocks of {size} elements"));
             0
         })
+    }
+
+    /// Replaces the data of a sparse constant by the elements in row-major order. Returns false, and changes nothing, where
+    /// elements are not made of whole bytes, or where there is a problem.
+    fn expand(&mut self, at: At, view: schema::Tensor<'a>, constant: &mut Option<Constant>) -> bool {
+        let (Some(sparsity), Some(constant)) = (view.sparsity(), constant) else { return false };
+        let Some(bits) = constant.data_type.bits().filter(|bits| bits % 8 == 0) else { return false };
+        match expanded(sparsity, &constant.shape, bits / 8, &constant.bytes, &mut self.expanded) {
+            Ok(bytes) => {
+                constant.bytes = Bytes::from_vec(bytes);
+                return true;
+            }
+            Err(Unexpanded::Invalid(text)) => self.invalid(at, || text),
+            Err(Unexpanded::TooLarge(text)) => self.report(Unsupported, at, || text),
+        }
+        false
     }
 
     fn is_sparse(&mut self, at: At, view: schema::Tensor<'a>, has_data: bool) -> bool {

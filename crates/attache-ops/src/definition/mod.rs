@@ -127,11 +127,21 @@ impl Declaration<'_> {
         OpError::invalid("the file gives it no options; convert the model again")
     }
 
-    /// Returns the bytes of a custom operator's options, which are usually a FlexBuffer map; empty where there are
-    /// no options.
+    /// Returns the bytes of a custom operator's options or of a composite's attributes, which are usually a FlexBuffer map;
+    /// empty where there are none.
     #[must_use]
     pub fn custom_options(&self) -> &[u8] {
-        self.operator.custom_options.as_deref().unwrap_or(&[])
+        let composite = self.options.builtin_options_2_as_stable_hlocomposite_options();
+        let attributes = composite.and_then(|composite| composite.composite_attributes()).map(|bytes| bytes.bytes());
+        self.operator.custom_options.as_deref().or(attributes).unwrap_or(&[])
+    }
+
+    /// Returns the name and the version of a composite, an operator that the file describes by a subgraph as well; `None` for
+    /// other operators.
+    #[must_use]
+    pub fn composite(&self) -> Option<(&str, i32)> {
+        let options = self.options.builtin_options_2_as_stable_hlocomposite_options()?;
+        Some((options.name().unwrap_or_default(), options.version()))
     }
 
     /// Returns a custom operator's options as little-endian 32-bit integers, none where there are no options.

@@ -1,6 +1,6 @@
-//! LSTM: one step of a long short-term memory, in TensorFlow Lite's basic form.
+//! LSTM: one step of a long short-term memory, in TensorFlow Lite's full form ([`SequenceLstm`]) or in its basic form.
 //!
-//! With `z = weights × [input, activation] + bias` split into the four parts `i`, `g`, `f`, `o`:
+//! The basic form: with `z = weights × [input, activation] + bias` split into the four parts `i`, `g`, `f`, `o`:
 //! `state' = σ(f) × state + σ(i) × tanh(g)` and `activation' = σ(o) × tanh(state')`.
 //!
 //! Outputs: activation', state', `[input, activation]` and `z`. The last two are scratch tensors of the kernel; they
@@ -15,24 +15,18 @@ use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::movement::concatenate;
 use attache_model::schema::{BuiltinOperator, LSTMKernelType};
 
-use crate::definition::activation;
+use crate::definition::{activation, one_of};
+use crate::shared::sequence_lstm::{INPUTS, Layout, SequenceLstm, clip_at};
 use crate::shared::support::{countable, product, refuse};
 use crate::shared::view::View;
 use crate::shared::working::{converted, of_weights, packed};
-use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed};
 
-pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
-    code: Code::Builtin(BuiltinOperator::LSTM),
-    versions: 1..=4,
-    inputs: &[
-        input("input").float(),
-        input("activation").float(),
-        input("weights").float(),
-        input("bias").float(),
-        input("state").float(),
-    ],
-    parse,
-}];
+pub(crate) static DEFINITIONS: &[Definition] =
+    &[Definition { code: Code::Builtin(BuiltinOperator::LSTM), versions: 1..=4, inputs: INPUTS, parse }];
+
+/// Names of the inputs of the basic form. Those of the full form are declared.
+const BASIC: [&str; 5] = ["input", "activation", "weights", "bias", "state"];
 
 /// LSTM with the basic kernel. Inputs: input `[batch, depth]`, activation `[batch, units]`, weights
 /// `[4 × units, depth + units]`, bias and state `[batch, units]`.
@@ -42,8 +36,20 @@ struct Lstm;
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_lstmoptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    if options.kernel_type() != LSTMKernelType::BASIC {
-        return Err(OpError::unsupported("only the basic kernel is implemented"));
+    match options.kernel_type() {
+        LSTMKernelType::BASIC => {}
+        LSTMKernelType::FULL => {
+            return Ok(Box::new(SequenceLstm {
+                activation: activation(options.fused_activation_function())?,
+                cell_clip: clip_at(options.cell_clip())?,
+                projection_clip: clip_at(options.proj_clip())?,
+                layout: Layout::OneStep,
+                is_reversed: false,
+                is_asymmetric: options.asymmetric_quantize_inputs(),
+                intermediates: declaration.intermediates.clone(),
+            }));
+        }
+        other => return Err(OpError::invalid(format!("kernel type {} is neither FULL (0) nor BASIC (1)", other.0))),
     }
     if activation(options.fused_activation_function())? != Activation::Tanh {
         return Err(OpError::unsupported("other activations than tanh are not implemented"));
@@ -96,6 +102,14 @@ fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
 
 impl Operator for Lstm {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        if inputs.count() != BASIC.len() {
+            return Err(OpError::invalid(format!("{} inputs; it takes {}", inputs.count(), BASIC.len())));
+        }
+        for (index, name) in BASIC.into_iter().enumerate() {
+            let input = inputs.optional(index);
+            let input = input.ok_or_else(|| OpError::invalid(format!("input {index} ({name}) is missing")))?;
+            one_of(format_args!("input {index} ({name})"), input.data_type, &[DataType::Float32])?;
+        }
         let shapes: Vec<_> = inputs.required::<5>().into_iter().filter_map(|input| input.shape.as_ref()).collect();
         let Ok(shapes) = <[&Shape; 5]>::try_from(shapes) else {
             return Ok(vec![Inferred::unknown(DataType::Float32); 4]);
@@ -111,7 +125,7 @@ impl Operator for Lstm {
     }
 
     fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
-        let (input, weights) = (inputs.fact(0), inputs.fact(2));
+        let (input, weights) = (inputs.fact(0), inputs.optional(2)?);
         let shape = weights.shape.as_ref()?;
         let [rows, columns] = [0, 1].map(|axis| shape.get(axis).copied().unwrap_or(0));
         let memory = of_weights(weights, packed(weights.data_type, 1, [rows, columns], columns));

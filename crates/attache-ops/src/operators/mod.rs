@@ -3,34 +3,48 @@
 //! A file declares its operators' inputs in `DEFINITIONS` and implements [`Operator`](crate::Operator), whose methods
 //! may rely on that declaration.
 
+mod add_n;
 mod arg_extremum;
 mod assign_variable;
+mod atan2;
 mod average_pool_2d;
 mod batch_matmul;
 mod batch_to_space_nd;
 mod binary;
+mod bitcast;
+mod bitwise;
+mod broadcast_args;
 mod broadcast_to;
+mod bucketize;
 mod call_once;
 mod cast;
 mod comparison;
+mod complex;
 mod concatenation;
 mod conv_2d;
 mod convolution_2d_transpose_bias;
 mod cumsum;
+mod densify;
 mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
 mod detection_post_process;
+mod dynamic_update_slice;
+mod embedding_lookup;
 mod expand_dims;
+mod fake_quant;
 mod fill;
 mod fully_connected;
 mod gather;
 mod gather_nd;
 mod if_op;
 mod l2_normalization;
+mod l2_pool_2d;
+mod local_response_normalization;
 mod log_softmax;
 mod logical;
 mod lstm;
+mod matrix_diag;
 mod max_pool_2d;
 mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
@@ -44,65 +58,89 @@ mod padv2;
 mod prelu;
 mod quantize;
 mod range;
+mod rank;
 mod read_variable;
 mod reducer;
 mod reshape;
 mod resize_bilinear;
 mod resize_nearest_neighbor;
+mod reverse_sequence;
 mod reverse_v2;
+mod rfft2d;
+mod scatter_nd;
+mod segment;
 mod select;
 mod shape;
 mod slice;
 mod softmax;
 mod space_to_batch_nd;
 mod space_to_depth;
+mod sparse_to_dense;
 mod split;
 mod split_v;
 mod squeeze;
+mod stablehlo_composite;
 mod strided_slice;
+mod svdf;
 mod tile;
 mod topk_v2;
 mod transpose;
 mod transpose_conv;
 mod unary;
 mod unidirectional_sequence_lstm;
+mod unique;
 mod unpack;
 mod var_handle;
 mod where_op;
 mod while_op;
+mod zeros_like;
 
 use crate::Definition;
 
 /// The definitions of all implemented operators, sorted by the file that contains them.
 static TABLE: &[&[Definition]] = &[
+    add_n::DEFINITIONS,
     arg_extremum::DEFINITIONS,
     assign_variable::DEFINITIONS,
+    atan2::DEFINITIONS,
     average_pool_2d::DEFINITIONS,
     batch_matmul::DEFINITIONS,
     batch_to_space_nd::DEFINITIONS,
     binary::DEFINITIONS,
+    bitcast::DEFINITIONS,
+    bitwise::DEFINITIONS,
+    broadcast_args::DEFINITIONS,
     broadcast_to::DEFINITIONS,
+    bucketize::DEFINITIONS,
     call_once::DEFINITIONS,
     cast::DEFINITIONS,
     comparison::DEFINITIONS,
+    complex::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
     convolution_2d_transpose_bias::DEFINITIONS,
     cumsum::DEFINITIONS,
+    densify::DEFINITIONS,
     depth_to_space::DEFINITIONS,
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
     detection_post_process::DEFINITIONS,
+    dynamic_update_slice::DEFINITIONS,
+    embedding_lookup::DEFINITIONS,
     expand_dims::DEFINITIONS,
+    fake_quant::DEFINITIONS,
     fill::DEFINITIONS,
     fully_connected::DEFINITIONS,
     gather::DEFINITIONS,
     gather_nd::DEFINITIONS,
     if_op::DEFINITIONS,
     l2_normalization::DEFINITIONS,
+    l2_pool_2d::DEFINITIONS,
+    local_response_normalization::DEFINITIONS,
     log_softmax::DEFINITIONS,
     logical::DEFINITIONS,
     lstm::DEFINITIONS,
+    matrix_diag::DEFINITIONS,
     max_pool_2d::DEFINITIONS,
     max_pooling_with_argmax_2d::DEFINITIONS,
     max_unpooling_2d::DEFINITIONS,
@@ -116,32 +154,42 @@ static TABLE: &[&[Definition]] = &[
     prelu::DEFINITIONS,
     quantize::DEFINITIONS,
     range::DEFINITIONS,
+    rank::DEFINITIONS,
     read_variable::DEFINITIONS,
     reducer::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
     resize_nearest_neighbor::DEFINITIONS,
+    reverse_sequence::DEFINITIONS,
     reverse_v2::DEFINITIONS,
+    rfft2d::DEFINITIONS,
+    scatter_nd::DEFINITIONS,
+    segment::DEFINITIONS,
     select::DEFINITIONS,
     shape::DEFINITIONS,
     slice::DEFINITIONS,
     softmax::DEFINITIONS,
     space_to_batch_nd::DEFINITIONS,
     space_to_depth::DEFINITIONS,
+    sparse_to_dense::DEFINITIONS,
     split::DEFINITIONS,
     split_v::DEFINITIONS,
     squeeze::DEFINITIONS,
+    stablehlo_composite::DEFINITIONS,
     strided_slice::DEFINITIONS,
+    svdf::DEFINITIONS,
     tile::DEFINITIONS,
     topk_v2::DEFINITIONS,
     transpose::DEFINITIONS,
     transpose_conv::DEFINITIONS,
     unary::DEFINITIONS,
     unidirectional_sequence_lstm::DEFINITIONS,
+    unique::DEFINITIONS,
     unpack::DEFINITIONS,
     var_handle::DEFINITIONS,
     where_op::DEFINITIONS,
     while_op::DEFINITIONS,
+    zeros_like::DEFINITIONS,
 ];
 
 /// Returns the definitions of all implemented operators.

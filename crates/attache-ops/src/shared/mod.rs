@@ -2,6 +2,7 @@
 //! as convolutions, reductions and resizing.
 
 pub(crate) mod blocks;
+pub(crate) mod byte_products;
 pub(crate) mod callee;
 pub(crate) mod contraction;
 pub(crate) mod convolution;
@@ -15,6 +16,7 @@ pub(crate) mod quantized;
 pub(crate) mod reduction;
 pub(crate) mod resize;
 pub(crate) mod sequence;
+pub(crate) mod sequence_lstm;
 pub(crate) mod support;
 pub(crate) mod view;
 pub(crate) mod working;

@@ -1,10 +1,10 @@
-//! Shared by the pooling operators. AVERAGE_POOL_2D and MAX_POOL_2D share everything except their names and
+//! Shared by the pooling operators. AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D share everything except their names and
 //! the reduction of a window. The custom operators MaxPoolingWithArgmax2D and MaxUnpooling2D share only the
 //! parsing of their options.
 
 use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape};
 use attache_gpu_ir::{
-    ConvolutionGeometry, Expression, IntBinaryOp, IntExpression, Primitive, ValueId, Window, WindowKind,
+    ConvolutionGeometry, Expression, IntBinaryOp, IntExpression, Primitive, UnaryOp, ValueId, Window, WindowKind,
 };
 use attache_graph::{AffineParameters, Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
@@ -25,6 +25,8 @@ use crate::{Declaration, Facts, Input, Operator, Parsed, input};
 #[derive(Debug)]
 struct Pool {
     kind: WindowKind,
+    /// Whether the mean is that of squares, and the result its root (L2_POOL_2D).
+    of_squares: bool,
     padding: Padding,
     size: [usize; 2],
     strides: [usize; 2],
@@ -38,15 +40,25 @@ pub(crate) const INPUTS: &[Input] =
 /// Parses the options of AVERAGE_POOL_2D or MAX_POOL_2D and returns the operator, which reduces windows by
 /// `kind`.
 pub(crate) fn parse(declaration: &Declaration<'_>, kind: WindowKind) -> Parsed {
+    Ok(Box::new(pool(declaration, kind, false)?))
+}
+
+/// Parses the options of L2_POOL_2D and returns the operator, whose inputs are floats.
+pub(crate) fn parse_of_squares(declaration: &Declaration<'_>) -> Parsed {
+    Ok(Box::new(pool(declaration, WindowKind::Average, true)?))
+}
+
+fn pool(declaration: &Declaration<'_>, kind: WindowKind, of_squares: bool) -> Result<Pool, OpError> {
     let options = declaration.options.builtin_options_as_pool_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Box::new(Pool {
+    Ok(Pool {
         kind,
+        of_squares,
         padding: padding(options.padding())?,
         size: [positive("filter_height", options.filter_height())?, positive("filter_width", options.filter_width())?],
         strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
         activation: activation(options.fused_activation_function())?,
-    }))
+    })
 }
 
 /// Maximum number of elements of a constant that lowering creates for a window or an output image.
@@ -188,6 +200,12 @@ impl Operator for Pool {
         }
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         match self.kind {
+            WindowKind::Average if self.of_squares => {
+                let squares: Vec<f32> = input.iter().map(|value: &f32| value * value).collect();
+                let ((low, high), all) = (pooling.clamp, (f32::NEG_INFINITY, f32::INFINITY));
+                average_pool(engine, &Pooling { clamp: all, ..pooling }, &squares, output);
+                output.iter_mut().for_each(|value: &mut f32| *value = value.sqrt().max(low).min(high));
+            }
             WindowKind::Average => average_pool(engine, &pooling, input, output),
             WindowKind::Maximum | WindowKind::ArgMaximum => max_pool(engine, &pooling, input, output),
         }
@@ -202,12 +220,21 @@ impl Operator for Pool {
             return lowering.output(0, output);
         }
         let Pooling { kernel, strides, before, output, .. } = pooling;
-        let input = lowering.float_input(0)?;
+        let mut input = lowering.float_input(0)?;
+        let square = || Expression::Input(0).multiply(Expression::Input(0));
+        if self.of_squares {
+            let shape = lowering.shape(input).clone();
+            input = lowering.map(square(), &shape, &[input])?;
+        }
         let window = Window { kind: self.kind, size: kernel, strides, before, output };
         let mut result = lowering.emit(Primitive::Window(window), &[input])?;
         if let (WindowKind::Average, Some(grid)) = (self.kind, AffineParameters::of(lowering.stored_output(0)?)?) {
             let shape = lowering.shape(result).clone();
             result = lowering.map(grid.quotient(Expression::Input(0)), &shape, &[result])?;
+        }
+        if self.of_squares {
+            let shape = lowering.shape(result).clone();
+            result = lowering.map(Expression::Input(0).unary(UnaryOp::SquareRoot), &shape, &[result])?;
         }
         let output = fused::lower(lowering, self.activation, result)?;
         lowering.output(0, output)
@@ -252,7 +279,7 @@ mod tests {
     use super::*;
 
     fn pool(padding: Padding, size: [usize; 2], strides: [usize; 2]) -> Pool {
-        Pool { kind: WindowKind::Maximum, padding, size, strides, activation: Activation::None }
+        Pool { kind: WindowKind::Maximum, of_squares: false, padding, size, strides, activation: Activation::None }
     }
 
     fn output(op: &Pool, input: [usize; 4]) -> Result<Shape, OpError> {

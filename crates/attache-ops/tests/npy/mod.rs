@@ -8,13 +8,19 @@ use attache_base::{DataType, Shape};
 use super::Value;
 
 /// The element types that can be read, by their code in the `descr` field of a file's header.
-const TYPES: [(&str, DataType); 8] = [
+const TYPES: [(&str, DataType); 14] = [
     ("<f4", DataType::Float32),
     ("<f2", DataType::Float16),
+    ("<f8", DataType::Float64),
+    ("<c8", DataType::Complex64),
+    ("<c16", DataType::Complex128),
     ("<i4", DataType::Int32),
     ("<i8", DataType::Int64),
     ("<i2", DataType::Int16),
     ("|i1", DataType::Int8),
+    ("<u4", DataType::UInt32),
+    ("<u8", DataType::UInt64),
+    ("<u2", DataType::UInt16),
     ("|u1", DataType::UInt8),
     ("|b1", DataType::Bool),
 ];

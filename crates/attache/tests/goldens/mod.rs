@@ -229,9 +229,9 @@ pub(crate) fn no_panics(interpreter: &Interpreter) -> Result<(), String> {
 
 /// Compares an output with the expected one. Floats may differ by `tolerance` times `scale`, or times the
 /// largest magnitude of the expected output if that is larger; infinities and NaN must be equal. Elements of
-/// all other types must have the same bits.
+/// all types but float32 and complex64 must have the same bits.
 fn compare(actual: &[u8], expected: &Value, scale: f32, tolerance: f32) -> Result<(), String> {
-    if expected.data_type != DataType::Float32 {
+    if !matches!(expected.data_type, DataType::Float32 | DataType::Complex64) {
         return if actual == expected.bytes { Ok(()) } else { Err("other elements than expected".into()) };
     }
     let (actual, expected) = (floats(actual), floats(&expected.bytes));

@@ -1,0 +1,54 @@
+//! STABLEHLO_COMPOSITE: an operator that a program may register by its name, with a subgraph of the model that does the same.
+//! This file runs the subgraph.
+
+use attache_base::DataType;
+use attache_graph::{Eval, Inferred, OpError};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::STABLEHLO_COMPOSITE),
+    versions: 1..=1,
+    inputs: &[input("arguments").optional().repeated()],
+    parse,
+}];
+
+#[derive(Debug)]
+struct Composite {
+    /// The subgraph that does what the name stands for.
+    decomposition: Callee,
+    outputs: Vec<DataType>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Parsed {
+    let options = declaration.options.builtin_options_2_as_stable_hlocomposite_options();
+    let index = options.ok_or_else(|| declaration.no_options())?.decomposition_subgraph_index();
+    let outputs = stated_types(declaration);
+    let decomposition = Callee::new(declaration, index, (declaration.operator.inputs.len(), outputs.len()))?;
+    decomposition.check_outputs(&outputs)?;
+    Ok(Box::new(Composite { decomposition, outputs }))
+}
+
+impl Operator for Composite {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let inputs = inputs.from(0);
+        self.decomposition.check_inputs(inputs)?;
+        let shapes = self.decomposition.shapes(&shapes_of(inputs));
+        let outputs = self.outputs.iter().zip(shapes);
+        Ok(outputs.map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let inputs = arguments(eval, 0)?;
+        let outputs = eval.host.run_subgraph(self.decomposition.index, &inputs)?;
+        let mut outputs = outputs.into_iter().enumerate();
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    }
+
+    /// True, because the subgraph may assign variables.
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+}
