@@ -49,7 +49,9 @@ impl Bound {
             }
             bound.outputs.insert(position);
         }
-        for (position, tensor) in subgraph.inputs.iter().enumerate() {
+        // A device with memory of its own gets inputs sooner from the CPU, which writes to that memory.
+        let inputs = if device.has_unified_memory() { &subgraph.inputs[..] } else { &[] };
+        for (position, tensor) in inputs.iter().enumerate() {
             if memory(*tensor).and_then(|memory| access.bind_input(position, memory).ok()).is_some() {
                 bound.inputs.insert(position);
             }

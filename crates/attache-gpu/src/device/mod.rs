@@ -443,6 +443,12 @@ impl Device {
         self.vulkan().map(Vulkan::id)
     }
 
+    /// Whether the device's memory is the host's, as of integrated GPUs and software devices; false where that is not known.
+    #[must_use]
+    pub fn has_unified_memory(&self) -> bool {
+        self.vulkan().is_some_and(Vulkan::is_unified)
+    }
+
     /// Returns the alignment in bytes that address and size of host memory need for
     /// [`DeviceMemory::of_host`](crate::DeviceMemory::of_host); `None` if the device imports no host memory.
     #[must_use]
