@@ -2,7 +2,9 @@
 //! input are quantized to bytes, with one scale for each sequence. Source: TensorFlow Lite's
 //! `LstmStepHybrid`.
 
+use attache_base::Serial;
 use attache_graph::{Eval, OpError, TensorRef};
+use attache_kernels::Engine;
 use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically};
 
 use super::{
@@ -60,10 +62,10 @@ struct Bytes {
 
 impl Bytes {
     fn new(values: &[f32], is_asymmetric: bool) -> Self {
-        let mut bytes = vec![0; values.len()];
+        let (engine, mut bytes) = (Engine::new(&Serial), vec![0; values.len()]);
         let (scale, zero_point) = match is_asymmetric {
-            true => quantize_asymmetrically(values, &mut bytes),
-            false => (quantize_symmetrically(values, &mut bytes), 0),
+            true => quantize_asymmetrically(engine, values, &mut bytes),
+            false => (quantize_symmetrically(engine, values, &mut bytes), 0),
         };
         Self { bytes, scale, zero_point }
     }
