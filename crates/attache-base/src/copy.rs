@@ -6,7 +6,7 @@
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use crate::{Parallel, Pool};
+use crate::{Idle, Parallel, Pool};
 
 /// Maximum number of threads that copy, including the caller; more do not raise memory throughput.
 const THREADS: usize = 8;
@@ -20,7 +20,7 @@ const LARGE: usize = 512 << 10;
 
 static THREADED: LazyLock<Pool> = LazyLock::new(|| {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Pool::new((cores / 2).clamp(1, THREADS))
+    Pool::with_idle((cores / 2).clamp(1, THREADS), Idle::Asleep)
 });
 
 /// Copies `from` to `to`, on several threads if there are at least 512 KiB.

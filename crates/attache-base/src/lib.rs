@@ -23,7 +23,7 @@ pub use constant::{Bytes, Constant};
 pub use copy::{copy, copy_to_all};
 pub use data_type::{DataType, Element};
 pub use parallel::{Parallel, Serial};
-pub use pool::Pool;
+pub use pool::{Idle, Pool};
 pub use process::process_id;
 pub use quantization::Quantization;
 pub use shape::{Shape, broadcast_strides, strides};

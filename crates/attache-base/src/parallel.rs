@@ -1,26 +1,65 @@
 //! The trait [`Parallel`], through which kernels run the tasks into which they split their work, and its
-//! single-threaded implementation [`Serial`]. The owner of the threads implements it.
+//! single-threaded implementation [`Serial`].
 //!
 //! The functions [`both`] and [`each`] run infrequent work on threads that are started for the call.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs independent tasks on one or more threads.
-pub trait Parallel: Sync {
+/// Keeps other crates from implementing [`Parallel`], on which kernels rely for memory safety.
+pub(crate) trait Sealed {}
+
+/// Runs independent tasks on one or more threads. Only this crate implements it: kernels rely on what it says of
+/// indices when they write to memory without locks.
+#[allow(private_bounds)] // as the supertrait says
+pub trait Parallel: Sync + Sealed {
     /// Number of threads that work at once, including the caller's; at least 1.
     fn threads(&self) -> usize;
 
-    /// Calls `task` once with each index in `0..tasks`, in any order and on any thread. Returns when all
+    /// Calls `task` exactly once with each index in `0..tasks`, in any order and on any thread. Returns when all
     /// calls are done.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// States that calls of [`Parallel::run`] follow in short succession, until [`Parallel::end`]. Calls may nest.
+    /// [`Succession`] calls both.
+    fn begin(&self) {}
+
+    /// Ends what [`Parallel::begin`] began.
+    fn end(&self) {}
+}
+
+/// States of some threads, as long as it lives, that calls of [`Parallel::run`] follow in short succession, so that
+/// they stay awake in between.
+pub struct Succession<'a>(&'a dyn Parallel);
+
+impl<'a> Succession<'a> {
+    /// Begins a succession of calls.
+    pub fn new(parallel: &'a dyn Parallel) -> Self {
+        parallel.begin();
+        Self(parallel)
+    }
+}
+
+impl Drop for Succession<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl fmt::Debug for Succession<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Succession").finish_non_exhaustive()
+    }
 }
 
 /// An implementation of [`Parallel`] that runs all tasks on the caller's thread, in ascending order of their
 /// indices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serial;
+
+impl Sealed for Serial {}
 
 impl Parallel for Serial {
     fn threads(&self) -> usize {

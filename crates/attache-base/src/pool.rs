@@ -1,11 +1,17 @@
 //! The thread pool that runs the CPU kernels: [`Pool`], an implementation of [`Parallel`] whose worker
-//! threads spin briefly before they sleep.
+//! threads stay awake from the first to the last operator of a run.
 //!
-//! A call of [`Parallel::run`] is a job. The calling thread runs tasks of the job too, and never waits for a
-//! worker that has not joined the job. A worker joins while the job is open, by incrementing the number of
-//! joined workers in the state word. The caller closes the job when no task is left to take, and then waits
-//! only for the workers that joined. A call from inside a task, or while another caller uses the pool, runs
-//! all of its tasks on the calling thread. So does a call in a process that was forked, where the workers are missing.
+//! A call of [`Parallel::run`] is a job. Each thread that takes part in it, the calling one first, has a range of the
+//! job's tasks, takes them from the front, and then takes tasks from the back of the ranges of others. The caller
+//! never waits for a worker that has not joined the job. A worker joins by writing the state word of the open job into
+//! its own slot and then finding that the state has not changed; the caller closes the job by changing the state when
+//! no task is left to take, and then waits for the slots that have the job's state. All of these accesses are
+//! sequentially consistent: either the worker sees that the job is closed, or the caller sees that the worker joined.
+//!
+//! A call from inside a task, or while another caller uses the pool, runs all of its tasks on the calling thread. So
+//! does a call in a process that was forked, where the workers are missing.
+//!
+//! A worker without a task spins, then yields its core between looks at the state, and sleeps at last: see [`Idle`].
 #![allow(unsafe_code)] // The workers run a task that is borrowed from the caller's stack.
 
 use std::any::Any;
@@ -13,48 +19,105 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
-use crate::Parallel;
-use crate::process_id;
+use crate::parallel::Sealed;
+use crate::{Parallel, process_id};
 
-/// Iterations of a worker's spin loop before it sleeps, some tens of microseconds, and of the caller's spin
-/// loop before it yields its time slice.
-const SPINS: usize = 1000;
+/// Iterations of a worker's spin loop between two looks at the clock.
+const SPINS: usize = 64;
+/// Iterations of the loop in which the caller waits for workers before it yields its core, some tens of microseconds.
+const CALLER_SPINS: usize = 1000;
 
-/// Bit of [`Board::state`] that is set while workers may join the current job. The bits below it are the
-/// number of workers that have joined, the 32 bits above it the number of the job.
-const OPEN: u64 = 1 << 31;
-/// Increment of [`Board::state`] that raises the number of the job by 1.
-const NUMBER: u64 = 1 << 32;
+/// Bit of [`Board::state`] that is set while workers may join the current job. The bits above it are the number of
+/// threads that take part, and above these is the number of the job.
+const OPEN: u64 = 1;
+/// Factor of the number of threads in [`Board::state`].
+const THREADS: u64 = 2;
+/// Factor of the number of the job in [`Board::state`].
+const NUMBER: u64 = 1 << 16;
+/// Greatest number of threads of a pool, for which [`Board::state`] has room.
+const MOST_THREADS: usize = (NUMBER / THREADS - 1) as usize;
 
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 type Panic = Box<dyn Any + Send>;
 
-/// A job: a task to run with each index below `tasks`. Read only by workers that have joined the job.
-#[derive(Clone, Copy)]
-struct Job {
-    task: Task<'static>,
-    tasks: usize,
+/// What the workers of a [`Pool`] do when they have no task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// They stay awake within a run, for at most two milliseconds without a task, and for 0.3 milliseconds after it. To
+    /// wake a thread takes some tens of microseconds, as long as many operators take.
+    #[default]
+    Awake,
+    /// They sleep after some tens of microseconds without a task, for least energy.
+    Asleep,
 }
+
+impl Idle {
+    /// Returns for how long a worker spins, and after how long it sleeps, within a run or after it.
+    fn patience(self, in_run: bool) -> [Duration; 2] {
+        let [spin, sleep] = match (self, in_run) {
+            (Self::Awake, true) => [200, 2000],
+            (Self::Awake, false) => [100, 300],
+            (Self::Asleep, _) => [20, 20],
+        };
+        [spin, sleep].map(Duration::from_micros)
+    }
+}
+
+/// What a thread of the pool writes during a job, on cache lines of its own. Slot 0 is the caller's.
+#[derive(Default)]
+#[repr(align(128))]
+struct Slot {
+    /// The tasks of this thread's range that nobody has taken: the first one in the lower half, the end in the upper.
+    range: AtomicU64,
+    /// The state of the job that the worker works on, or 0.
+    joined: AtomicU64,
+    asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Slot {
+    /// Takes a task, from the front or from the back of the range.
+    fn take(&self, front: bool) -> Option<usize> {
+        let mut range = self.range.load(Ordering::Relaxed);
+        loop {
+            let (first, end) = (range & 0xffff_ffff, range >> 32);
+            if first >= end {
+                return None;
+            }
+            let rest = if front { range + 1 } else { range - (1 << 32) };
+            match self.range.compare_exchange_weak(range, rest, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(if front { first } else { end - 1 } as usize),
+                Err(now) => range = now,
+            }
+        }
+    }
+}
+
+/// The word that the workers watch, on cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct State(AtomicU64);
 
 /// State shared by the caller and the workers.
 struct Board {
-    state: AtomicU64,
-    job: UnsafeCell<Option<Job>>,
-    /// Index of the next task of the current job that no thread has taken; at least the number of tasks when
-    /// none is left.
-    next: AtomicUsize,
+    state: State,
+    /// The task of the current job. Read only by workers that have joined the job.
+    task: UnsafeCell<Option<Task<'static>>>,
+    slots: Box<[Slot]>,
+    idle: Idle,
+    /// Number of runs that are under way, between [`Parallel::begin`] and [`Parallel::end`].
+    runs: AtomicUsize,
+    sleepers: AtomicUsize,
+    ended: AtomicBool,
     /// The payload of the first panic of a task of the current job, until the caller takes it.
     panic: Mutex<Option<Panic>>,
-    ended: AtomicBool,
-    sleepers: AtomicUsize,
-    gate: Mutex<()>,
-    wake: Condvar,
 }
 
-// SAFETY: `job` is written only while the job is closed and no worker is joined, and read only by workers that joined.
+// SAFETY: `task` is written only while the job is closed and no worker is joined, and read only by workers that joined.
 unsafe impl Sync for Board {}
 
 /// A thread pool for kernels. Dropping it ends the worker threads and waits for them.
@@ -71,19 +134,26 @@ impl Pool {
     /// are started, none for 0 or 1. If the system refuses to start a thread, the pool has fewer.
     #[must_use]
     pub fn new(threads: usize) -> Self {
+        Self::with_idle(threads, Idle::default())
+    }
+
+    /// Creates a pool as [`Pool::new`] does, with workers that wait as `idle` says.
+    #[must_use]
+    pub fn with_idle(threads: usize, idle: Idle) -> Self {
+        let threads = threads.clamp(1, MOST_THREADS);
         let board = Arc::new(Board {
-            state: AtomicU64::new(0),
-            job: UnsafeCell::new(None),
-            next: AtomicUsize::new(0),
-            panic: Mutex::new(None),
-            ended: AtomicBool::new(false),
+            state: State::default(),
+            task: UnsafeCell::new(None),
+            slots: (0..threads).map(|_| Slot::default()).collect(),
+            idle,
+            runs: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
-            gate: Mutex::new(()),
-            wake: Condvar::new(),
+            ended: AtomicBool::new(false),
+            panic: Mutex::new(None),
         });
         let start = |index: usize| {
             let board = board.clone();
-            std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work()).ok()
+            std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work(index)).ok()
         };
         let workers = (1..threads).map_while(start).collect();
         Self { board, caller: Mutex::new(()), workers, process: process_id() }
@@ -95,22 +165,33 @@ impl Pool {
     }
 }
 
+impl Sealed for Pool {}
+
 impl Parallel for Pool {
     fn threads(&self) -> usize {
         self.workers.len() + 1
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let caller = if tasks > 1 && self.has_workers() { self.caller.try_lock().ok() } else { None };
+        let is_shared = tasks > 1 && u32::try_from(tasks).is_ok() && self.has_workers();
+        let caller = if is_shared { self.caller.try_lock().ok() } else { None };
         if caller.is_none() {
             return (0..tasks).for_each(task);
         }
-        let panic = self.board.run(tasks, task);
+        let panic = self.board.run(self.threads().min(tasks), tasks, task);
         // The lock is released before the panic is resumed, because a panic while it is held would poison it.
         drop(caller);
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
+    }
+
+    fn begin(&self) {
+        self.board.runs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.board.runs.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -127,7 +208,7 @@ impl Drop for Pool {
             return self.workers.drain(..).for_each(std::mem::forget);
         }
         self.board.ended.store(true, Ordering::SeqCst);
-        self.board.wake_all();
+        (1..=self.workers.len()).for_each(|index| _ = self.board.wake(index));
         for worker in self.workers.drain(..) {
             let _ = worker.join(); // a worker never panics, because panics of tasks are caught
         }
@@ -135,110 +216,143 @@ impl Drop for Pool {
 }
 
 impl Board {
-    /// Runs all tasks and returns the payload of the first panic of one of them. The calling thread holds the
-    /// lock [`Pool::caller`], so no other job runs until this function returns.
-    fn run(&self, tasks: usize, task: Task) -> Option<Panic> {
+    /// Runs all tasks on up to `threads` threads and returns the payload of the first panic of one of them. The calling
+    /// thread holds the lock [`Pool::caller`], so no other job runs until this function returns.
+    fn run(&self, threads: usize, tasks: usize, task: Task) -> Option<Panic> {
         // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker joins
         // after the job is closed, and nothing in between can panic.
         let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
         // SAFETY: the caller's lock makes this the only writer; the previous job is closed and no worker is joined to
         // it.
-        unsafe { *self.job.get() = Some(Job { task, tasks }) };
-        self.next.store(0, Ordering::Relaxed);
-        let number = self.state.load(Ordering::Relaxed) & !(NUMBER - 1);
-        self.state.store(number.wrapping_add(NUMBER) | OPEN, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
-            self.wake_all();
+        unsafe { *self.task.get() = Some(task) };
+        for (index, slot) in self.slots[..threads].iter().enumerate() {
+            let [first, end] = [index, index + 1].map(|index| (tasks as u64 * index as u64) / threads as u64);
+            slot.range.store(first | end << 32, Ordering::Relaxed);
         }
-        self.take_tasks(Job { task, tasks });
-        self.state.fetch_and(!OPEN, Ordering::AcqRel);
-        let mut turns = 0usize;
-        while self.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
-            turns += 1;
-            if turns > SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
+        let number = (self.state.0.load(Ordering::Relaxed) / NUMBER).wrapping_add(1);
+        let open = number.wrapping_mul(NUMBER) | (threads as u64 * THREADS) | OPEN;
+        self.state.0.store(open, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            self.rouse(0, threads);
+        }
+        self.take_tasks(task, 0, threads);
+        self.state.0.store(open & !OPEN, Ordering::SeqCst);
+        for slot in &self.slots[1..threads] {
+            let mut turns = 0usize;
+            while slot.joined.load(Ordering::SeqCst) == open {
+                turns += 1;
+                if turns > CALLER_SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
         }
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs tasks of the job until none is left to take, and stores the first task's panic payload. Never
-    /// panics.
-    fn take_tasks(&self, job: Job) {
-        loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            if index >= job.tasks {
-                return;
-            }
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.task)(index))) {
-                self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
-            }
-        }
-    }
-
-    /// Runs the main loop of a worker thread until the pool is dropped.
-    fn work(&self) {
-        let mut seen = 0;
-        while let Some(state) = self.wait(seen) {
-            seen = state / NUMBER;
-            if self.join(state) {
-                // SAFETY: this worker has joined, so the job remains valid until it leaves.
-                if let Some(job) = unsafe { *self.job.get() } {
-                    self.take_tasks(job);
+    /// Runs tasks of the job until none is left to take, first those of the thread's own range, and stores the first
+    /// task's panic payload. Never panics.
+    fn take_tasks(&self, task: Task, own: usize, threads: usize) {
+        for victim in (own..threads).chain(0..own) {
+            while let Some(index) = self.slots[victim].take(victim == own) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index))) {
+                    self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
                 }
-                self.state.fetch_sub(1, Ordering::AcqRel);
             }
         }
     }
 
-    /// Joins the job whose number is in `state`. Returns false if that job has been closed in the meantime.
-    fn join(&self, mut state: u64) -> bool {
-        let number = state / NUMBER;
-        while state & OPEN != 0 && state / NUMBER == number {
-            match self.state.compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return true,
-                Err(now) => state = now,
+    /// Runs the main loop of worker `index` until the pool is dropped.
+    fn work(&self, index: usize) {
+        let slot = &self.slots[index];
+        let _ = slot.thread.set(std::thread::current());
+        let mut seen = 0;
+        while let Some(state) = self.wait(index, seen) {
+            seen = state;
+            slot.joined.store(state, Ordering::SeqCst);
+            if self.state.0.load(Ordering::SeqCst) == state {
+                // SAFETY: this worker has joined, so the task remains valid until it leaves.
+                if let Some(task) = unsafe { *self.task.get() } {
+                    self.take_tasks(task, index, threads_of(state));
+                }
             }
+            slot.joined.store(0, Ordering::Release);
         }
-        false
     }
 
-    /// Waits for an open job whose number is not `seen` and returns the state word; `None` when the pool is
+    /// Returns the state of a job that worker `index` can join, if one is open and its state is not `seen`.
+    fn ready(&self, index: usize, seen: u64) -> Option<u64> {
+        let state = self.state.0.load(Ordering::SeqCst);
+        (state & OPEN != 0 && state != seen && index < threads_of(state)).then_some(state)
+    }
+
+    /// Waits for a job for worker `index` whose state is not `seen`, and returns its state; `None` when the pool is
     /// dropped.
-    fn wait(&self, seen: u64) -> Option<u64> {
-        let ready = || {
-            let state = self.state.load(Ordering::SeqCst);
-            (state & OPEN != 0 && state / NUMBER != seen).then_some(state)
-        };
+    fn wait(&self, index: usize, seen: u64) -> Option<u64> {
+        let mut since = Instant::now();
         loop {
             for _ in 0..SPINS {
-                if self.ended.load(Ordering::Relaxed) {
-                    return None;
-                }
-                if let Some(state) = ready() {
+                if let Some(state) = self.ready(index, seen) {
                     return Some(state);
                 }
                 std::hint::spin_loop();
             }
-            let guard = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.sleepers.fetch_add(1, Ordering::SeqCst);
-            // A thread that opens a job or ends the pool after these checks sees a sleeper and takes the gate to wake
-            // it.
-            if ready().is_none() && !self.ended.load(Ordering::SeqCst) {
-                drop(self.wake.wait(guard));
+            if self.ended.load(Ordering::Relaxed) {
+                return None;
             }
-            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            let [spin, sleep] = self.idle.patience(self.runs.load(Ordering::Relaxed) > 0);
+            let waited = since.elapsed();
+            if waited >= sleep {
+                self.sleep(index, seen);
+                since = Instant::now();
+            } else if waited >= spin {
+                std::thread::yield_now();
+            }
         }
     }
 
-    fn wake_all(&self) {
-        let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.wake.notify_all();
+    /// Sleeps until the worker is woken, if there is no job for it and the pool is not being dropped.
+    fn sleep(&self, index: usize, seen: u64) {
+        let slot = &self.slots[index];
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        slot.asleep.store(true, Ordering::SeqCst);
+        // A thread that opens a job or ends the pool after these checks sees a sleeper and wakes it.
+        if self.ready(index, seen).is_some() || self.ended.load(Ordering::SeqCst) {
+            self.wake(index);
+        }
+        while slot.asleep.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
+        if let Some(state) = self.ready(index, seen) {
+            self.rouse(index, threads_of(state));
+        }
     }
+
+    /// Wakes a worker. Returns false if it is awake.
+    fn wake(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        let was_asleep = slot.asleep.swap(false, Ordering::SeqCst);
+        if was_asleep {
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            slot.thread.get().inspect(|thread| thread.unpark());
+        }
+        was_asleep
+    }
+
+    /// Wakes the workers below `threads` that sleep. Thread `index` wakes two others, each of which wakes two in turn.
+    fn rouse(&self, index: usize, threads: usize) {
+        for child in [2 * index + 1, 2 * index + 2] {
+            if child < threads && !self.wake(child) {
+                self.rouse(child, threads);
+            }
+        }
+    }
+}
+
+/// Returns the number of threads that take part in the job with this state.
+fn threads_of(state: u64) -> usize {
+    (state % NUMBER / THREADS) as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn sum(pool: &Pool, tasks: usize) -> usize {
@@ -260,6 +374,39 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(5)); // workers fall asleep
             assert_eq!(sum(&pool, 100), 5050);
+        }
+    }
+
+    #[test]
+    fn tasks_of_a_busy_thread_are_taken_by_another() {
+        let (pool, done) = (Pool::new(2), AtomicUsize::new(0));
+        // Task 0 is the first one of the caller's range, and task 1 the second.
+        pool.run(4, &|index| {
+            while index == 0 && done.load(Ordering::Relaxed) < 3 {
+                std::thread::yield_now();
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 4);
+    }
+
+    #[test]
+    fn workers_sleep_after_a_run() {
+        for idle in [Idle::Awake, Idle::Asleep] {
+            let pool = Pool::with_idle(3, idle);
+            let asleep = || pool.board.slots[1..].iter().all(|slot| slot.asleep.load(Ordering::SeqCst));
+            for _ in 0..5 {
+                {
+                    let _awake = crate::parallel::Succession::new(&pool);
+                    (0..20).for_each(|_| assert_eq!(sum(&pool, 10), 55));
+                }
+                let start = Instant::now();
+                while !asleep() {
+                    assert!(start.elapsed() < Duration::from_secs(20), "workers that have nothing to do sleep");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert_eq!(pool.board.sleepers.load(Ordering::SeqCst), 2);
         }
     }
 

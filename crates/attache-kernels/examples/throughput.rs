@@ -1,9 +1,9 @@
 //! Prints the throughput of the f32 kernels: on one thread with each instruction set, then on all threads with the best
-//! instruction set. Times are medians over many calls.
+//! instruction set, after what it takes to hand tasks over. Times are medians over many calls.
 
 use std::time::Instant;
 
-use attache_base::{Activation, Pool, Serial};
+use attache_base::{Activation, Parallel, Pool, Serial};
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
 use attache_kernels::elementwise::{Binary, Unary, binary, unary};
@@ -243,6 +243,12 @@ fn main() {
             measure(Engine { isa, parallel: &Serial }, &wanted);
         }
     }
-    let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from));
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    for threads in (1..).map(|power| 1usize << power).take_while(|threads| *threads <= most) {
+        let pool = Pool::new(threads);
+        let seconds = median(|| (0..100).for_each(|_| pool.run(threads, &|_| ()))) / 100.0;
+        println!("to hand an empty task to each of {threads} threads and wait for them: {:.2} us", seconds * 1e6);
+    }
+    let pool = Pool::new(most);
     measure(Engine::new(&pool), &wanted);
 }

@@ -232,8 +232,8 @@ impl DirectConvolution {
         let gather = self.gathers();
         let pixels_per_unit = if gather { 1 } else { width };
         let units = self.batches * height * width / pixels_per_unit;
-        let products = (self.batches * height * width * outputs * groups[0].depth()) as f64;
-        let split = Split::new(&engine, units, pixels_per_unit, groups[0].panels(), products / groups[0].speed());
+        let nanoseconds = groups.len() as f64 * groups[0].nanoseconds(self.batches * height * width);
+        let split = Split::new(&engine, units, pixels_per_unit, groups[0].panels(), nanoseconds);
         engine.for_each(split.tasks(), |task| {
             let (units, panels) = split.part(task);
             // SAFETY: tasks write different units or different panels.

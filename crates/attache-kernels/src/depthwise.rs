@@ -140,7 +140,7 @@ fn convolve_channels(
     }
     let (row, image) = (columns * channels, height * width * channels);
     assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
-    let nanoseconds = (output.len() * filter.taps) as f64 / (3 * filter.isa.lanes()) as f64;
+    let nanoseconds = (output.len() * (filter.taps + 3)) as f64 / (3 * filter.isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     engine.for_each_chunk(output, band * row, |task, output| {
         for (offset, output) in output.chunks_exact_mut(row).enumerate() {

@@ -1,11 +1,13 @@
 //! The execution resources of kernels (instruction set and threads), and two ways to split work over the threads.
 #![allow(unsafe_code)] // Disjoint parts of one slice are handed to several threads.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use attache_base::Parallel;
 
 use crate::Isa;
+
+/// Duration of a task, in nanoseconds, below which work is not divided further. To hand a task to a thread that is awake
+/// takes about a third of it, and the caller waits for the last thread.
+const LEAST_NANOSECONDS: f64 = 3e3;
 
 /// The execution resources that a kernel runs on.
 #[derive(Clone, Copy)]
@@ -24,30 +26,25 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the number of tasks, from 1 to `limit`, into which to split work that takes one thread about
-    /// `nanoseconds`: 1 if starting threads would cost more than it saves, otherwise a few per thread, so
+    /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to four per thread, so
     /// that a slow thread does not delay the others.
     pub(crate) fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
-        if threads <= 1 || nanoseconds < 20e3 {
+        if threads <= 1 || nanoseconds < 2.0 * LEAST_NANOSECONDS {
             return 1;
         }
-        ((nanoseconds / 8e3) as usize).clamp(2, threads * 4).min(limit).max(1)
+        let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).clamp(2, threads * 4);
+        // Each thread begins with an equal share.
+        let tasks = if tasks > threads { tasks / threads * threads } else { tasks };
+        tasks.min(limit).max(1)
     }
 
-    /// Calls `task` once with each index below `tasks`, on the engine's threads.
+    /// Calls `task` exactly once with each index below `tasks`, on the engine's threads.
     pub(crate) fn for_each(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         if tasks <= 1 || self.parallel.threads() <= 1 {
             return (0..tasks).for_each(task);
         }
-        // The indices are assigned here, so that no implementation of `Parallel` can run the same task twice.
-        let next = AtomicUsize::new(0);
-        self.parallel.run(tasks, &|_| {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index < tasks {
-                task(index);
-            }
-        });
-        assert!(next.into_inner() >= tasks, "every task was run");
+        self.parallel.run(tasks, &task);
     }
 
     /// Splits `data` into chunks of `chunk` elements (the last one may be shorter), and calls `task` with the
@@ -58,7 +55,7 @@ impl<'a> Engine<'a> {
         self.for_each(length.div_ceil(chunk), |index| {
             let start = index * chunk;
             let count = chunk.min(length - start);
-            // SAFETY: `for_each` passes each index once, and chunks of different indices are disjoint parts of `data`.
+            // SAFETY: each index is passed exactly once, as `Parallel` promises, and chunks of different indices are disjoint parts of `data`.
             task(index, unsafe { std::slice::from_raw_parts_mut(pointer.get().add(start), count) });
         });
     }

@@ -157,7 +157,7 @@ pub fn gemm(
     assert!(c.len() >= (rows - 1) * c_stride + outputs, "C has every row");
     assert!(rows == 1 || c_stride >= outputs, "rows of C don't overlap");
     let target = Shared(c.as_mut_ptr());
-    let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
+    let split = Split::new(&engine, rows, 1, matrix.panels(), matrix.nanoseconds(rows));
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
         // As many rows of A as stay in the L2 cache while every panel is applied to them.
@@ -222,7 +222,8 @@ pub(crate) struct Rows<'a, T> {
 
 /// Rows of C. Row `r` starts at `start + r × stride`, in elements.
 #[derive(Clone, Copy)]
-pub(crate) struct Target<T> {
+#[allow(unreachable_pub)] // A public trait that cannot be named elsewhere takes it.
+pub struct Target<T> {
     pub(crate) start: *mut T,
     pub(crate) stride: usize,
 }
@@ -238,9 +239,9 @@ pub(crate) trait Matrix<T, F>: Sync {
     fn depth(&self) -> usize;
     /// Returns the number of panels into which the columns are divided.
     fn panels(&self) -> usize;
-    /// Returns the approximate number of multiply-adds per nanosecond of one thread, from which the number of
-    /// tasks is derived.
-    fn speed(&self) -> f64;
+    /// Returns about how long one thread takes for `rows` rows of C, in nanoseconds, including the conversion of the rows
+    /// of A and the epilogue. The number of tasks is derived from it.
+    fn nanoseconds(&self, rows: usize) -> f64;
 
     /// Computes `rows` rows of C in the columns of `panels`. `c` points at column 0 of the first row.
     /// `position` is the row and column that this element has for the epilogue `finish`, whose parameters may
@@ -276,8 +277,9 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
         self.outputs.div_ceil(PANEL_VECTORS * self.isa.lanes())
     }
 
-    fn speed(&self) -> f64 {
-        (4 * self.isa.lanes()) as f64
+    fn nanoseconds(&self, rows: usize) -> f64 {
+        // Products, and the clamping and stores of the outputs.
+        (rows * self.outputs * (self.depth + 4)) as f64 / (4 * self.isa.lanes()) as f64
     }
 
     unsafe fn multiply(

@@ -75,6 +75,10 @@ impl Vulkan {
         match *self {}
     }
 
+    pub(crate) fn is_unified(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn host_alignment(&self) -> Option<usize> {
         match *self {}
     }

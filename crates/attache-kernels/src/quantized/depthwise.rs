@@ -6,14 +6,20 @@
 //! is first repeated `multiplier` times.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
+use std::mem::MaybeUninit;
+
 use attache_base::storable::{Parts, Storable, StoredParts};
 
-use super::epilogue::{GemmEpilogue, OutputPosition};
-use super::gemm::{Operand, Zero};
+use super::epilogue::{GemmEpilogue, Sums};
+use super::gemm::{Finish, Operand, Zero};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
+use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
+
+/// Number of adjacent windows whose sums are computed before the epilogue converts them.
+const WINDOWS: usize = 8;
 
 /// Weights and bias of a depthwise convolution of 8-bit elements, packed for one instruction set.
 #[derive(Clone)]
@@ -120,14 +126,14 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     if output.is_empty() {
         return;
     }
-    let nanoseconds = (output.len() * (filter.taps + 4)) as f64 / (3 * filter.integer_isa.lanes()) as f64;
+    let nanoseconds = (output.len() * (filter.taps + 20)) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     engine.for_each_chunk(output, band * columns * outputs, |task, output| {
         scratch::with(outputs + repeated, |buffer: &mut [u8]| {
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
-            let mut pointers = vec![outside.as_ptr(); filter.taps.next_multiple_of(2)];
+            let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
             for (offset, output) in output.chunks_exact_mut(columns * outputs).enumerate() {
                 let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
@@ -154,7 +160,7 @@ struct Row<'a, F: GemmEpilogue> {
 }
 
 /// Kernel that computes a row from signed or unsigned input bytes. `pointers` has one entry per tap, rounded
-/// up to an even number. `repeated` has room for one window with repeated channels, or is empty if the
+/// up to an even number, for each of [`WINDOWS`] windows. `repeated` has room for one window with repeated channels, or is empty if the
 /// multiplier is 1.
 struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
     row: Row<'a, F>,
@@ -174,24 +180,6 @@ impl<F: GemmEpilogue> Row<'_, F> {
                 let inside = y < height && x < width;
                 *pointer =
                     if inside { self.image[(y * width + x) * channels..].as_ptr() } else { self.outside.as_ptr() };
-            }
-        }
-    }
-
-    /// Whether the windows of columns `x` and `x + 1` are both horizontally inside of the input, so that the
-    /// second one reads the same taps one stride further.
-    fn slides(&self, x: usize) -> bool {
-        let Convolution { input: [_, width, _], kernel, strides, dilations, before, .. } = *self.convolution;
-        let last = (x + 1) * strides[1] + (kernel[1].max(1) - 1) * dilations[1];
-        x * strides[1] >= before[1] && last < width + before[1]
-    }
-
-    /// Advances the pointers that refer to the input from one window to the next.
-    fn slide(&self, pointers: &mut [*const u8]) {
-        let step = self.convolution.strides[1] * self.convolution.input[2];
-        for pointer in pointers {
-            if *pointer != self.outside.as_ptr() {
-                *pointer = pointer.wrapping_add(step);
             }
         }
     }
@@ -217,56 +205,104 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
 
     #[inline(always)]
     fn run<S: Integers>(self, simd: S) {
-        let Self { mut row, pointers, repeated } = self;
+        let Self { row, pointers, repeated } = self;
         let (taps, outputs) = (row.filter.taps, row.filter.channels);
         let columns = row.output.len() / outputs;
-        let weights: *const i32 = bytemuck::cast_slice::<f32, i32>(&row.filter.values).as_ptr();
-        pointers.fill(row.outside.as_ptr());
-        for x in 0..columns {
-            if x > 0 && repeated.is_empty() && row.slides(x - 1) {
-                row.slide(&mut pointers[..taps]);
-            } else {
-                row.taps(x, &mut pointers[..taps]);
+        let entries = taps.next_multiple_of(2);
+        // Windows with repeated channels share one buffer, so there is only one at a time.
+        let most = if repeated.is_empty() { WINDOWS } else { 1 };
+        let output = row.output.as_mut_ptr();
+        for first in (0..columns).step_by(most) {
+            let windows = most.min(columns - first);
+            for (index, pointers) in pointers.chunks_exact_mut(entries.max(1)).take(windows).enumerate() {
+                row.taps(first + index, &mut pointers[..taps]);
                 if !repeated.is_empty() {
                     row.repeat(&mut pointers[..taps], repeated);
                 }
             }
-            let whole = outputs / S::LANES * S::LANES;
-            for channel in (0..whole).step_by(S::LANES) {
-                block::<S, F, SIGNED>(simd, &mut row, weights, pointers, x * outputs, [channel, S::LANES]);
-            }
-            if whole < outputs {
-                block::<S, F, SIGNED>(simd, &mut row, weights, pointers, x * outputs, [whole, outputs - whole]);
+            // SAFETY: the output contains these pixels.
+            let target = Target { start: unsafe { output.add(first * outputs) }, stride: outputs };
+            let block = Block { simd, row: &row, pointers, windows, target };
+            match taps {
+                9 => block.run::<SIGNED, 5>(),
+                _ => block.run::<SIGNED, 0>(),
             }
         }
     }
 }
 
-/// Computes `count` channels, starting at `channel`, of the output pixel whose first element has index
-/// `pixel` in the row.
-#[inline(always)]
-fn block<S: Integers, F: GemmEpilogue, const SIGNED: bool>(
+/// Kernel that computes adjacent output pixels. `target` points at the first one.
+struct Block<'a, S, F: GemmEpilogue> {
     simd: S,
-    row: &mut Row<'_, F>,
-    weights: *const i32,
-    pointers: &[*const u8],
-    pixel: usize,
-    [channel, count]: [usize; 2],
-) {
-    let lines = 1 + pointers.len() / 2;
-    // SAFETY: each pointer refers to as many bytes as there are channels, the block has one line per pair plus the
-    // bias, and the output contains the pixel.
-    unsafe {
-        let mut weights = weights.add(channel * lines);
-        let mut sum = simd.load(weights);
-        for pair in pointers.chunks_exact(2) {
-            weights = weights.add(S::LANES);
-            let word = simd.pair_bytes::<SIGNED>(pair[0].add(channel), pair[1].add(channel), count);
-            sum = simd.dot_pairs(sum, word, simd.load(weights));
+    row: &'a Row<'a, F>,
+    pointers: &'a [*const u8],
+    windows: usize,
+    target: Target<F::Output>,
+}
+
+impl<S: Integers, F: GemmEpilogue> Block<'_, S, F> {
+    /// Computes all channels. `PAIRS` is the number of pairs of taps, or 0 if it is not known when this is compiled.
+    #[inline(always)]
+    fn run<const SIGNED: bool, const PAIRS: usize>(&self) {
+        let outputs = self.row.filter.channels;
+        let mut channel = 0;
+        while channel + 2 * S::LANES <= outputs {
+            self.channels::<SIGNED, PAIRS, 2>([channel, 2 * S::LANES]);
+            channel += 2 * S::LANES;
         }
-        let position = OutputPosition { row: 0, column: channel, count };
-        let target = row.output.as_mut_ptr().add(pixel + channel);
-        row.epilogue.finish(simd, sum, row.filter.sums.as_ptr().add(channel), position, target);
+        if channel + S::LANES <= outputs {
+            self.channels::<SIGNED, PAIRS, 1>([channel, S::LANES]);
+            channel += S::LANES;
+        }
+        if channel < outputs {
+            self.channels::<SIGNED, PAIRS, 1>([channel, outputs - channel]);
+        }
+    }
+
+    /// Computes `count` channels, starting at `channel`, in `VECTORS` vectors, of which two are full.
+    #[inline(always)]
+    fn channels<const SIGNED: bool, const PAIRS: usize, const VECTORS: usize>(&self, [channel, count]: [usize; 2]) {
+        let Self { simd, row, windows, .. } = *self;
+        let pairs = if PAIRS > 0 { PAIRS } else { row.filter.taps.div_ceil(2) };
+        let weights: *const i32 = bytemuck::cast_slice::<f32, i32>(&row.filter.values).as_ptr();
+        let mut sums = MaybeUninit::<[[S::Vector; VECTORS]; WINDOWS]>::uninit();
+        let start = sums.as_mut_ptr().cast::<S::Vector>();
+        // SAFETY: each pointer refers to as many bytes as there are channels, each vector of channels has one line per pair
+        // plus the bias, and the target contains the pixels.
+        unsafe {
+            // The weights of the second vector follow those of the first.
+            let lines = 1 + pairs;
+            let weights = weights.add(channel * lines);
+            let line = |vector: usize, line: usize| simd.load(weights.add((vector * lines + line) * S::LANES));
+            for window in 0..windows {
+                let pointers = self.pointers.as_ptr().add(window * 2 * pairs);
+                if VECTORS == 2 {
+                    let (mut first, mut second) = (line(0, 0), line(1, 0));
+                    for pair in 0..pairs {
+                        let (a, b) =
+                            ((*pointers.add(2 * pair)).add(channel), (*pointers.add(2 * pair + 1)).add(channel));
+                        let words = simd.pair_bytes_twice::<SIGNED>(a, b);
+                        first = simd.dot_pairs(first, words.0, line(0, 1 + pair));
+                        second = simd.dot_pairs(second, words.1, line(1, 1 + pair));
+                    }
+                    start.add(2 * window).write(first);
+                    start.add(2 * window + 1).write(second);
+                } else {
+                    let mut sum = line(0, 0);
+                    for pair in 0..pairs {
+                        let (a, b) =
+                            ((*pointers.add(2 * pair)).add(channel), (*pointers.add(2 * pair + 1)).add(channel));
+                        sum = simd.dot_pairs(sum, simd.pair_bytes::<SIGNED>(a, b, count), line(0, 1 + pair));
+                    }
+                    start.add(window).write(sum);
+                }
+            }
+            let (start, width) = (start.cast(), VECTORS * S::LANES);
+            let sums = Sums { start, rows: windows, columns: count, width, position: [0, channel] };
+            let target = Target { start: self.target.start.add(channel), ..self.target };
+            let weights = &row.filter.sums[channel..];
+            simd.vectorize(Finish { epilogue: row.epilogue, sums, weights, target });
+        }
     }
 }
 

@@ -6,17 +6,22 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
 use super::instances::EpilogueKernels;
-use super::simd::{Integers, MOST_LANES};
+use super::simd::{Factors, Integers, MOST_LANES};
+use crate::gemm::Target;
 
-/// Position in C of a vector of sums: one row and up to a vector of adjacent columns.
+/// Sums of adjacent rows and columns of C, in memory.
 #[derive(Clone, Copy)]
-pub struct OutputPosition {
-    /// The row of C.
-    pub(crate) row: usize,
-    /// The first column of C.
-    pub(crate) column: usize,
-    /// The number of columns, at most one vector.
-    pub(crate) count: usize,
+pub struct Sums {
+    /// The first row. Rows are `width` words apart.
+    pub(crate) start: *const i32,
+    /// The number of rows.
+    pub(crate) rows: usize,
+    /// The number of columns. A row has room for whole vectors.
+    pub(crate) columns: usize,
+    /// The distance between rows, in words.
+    pub(crate) width: usize,
+    /// The row and the column of C that the first sum belongs to.
+    pub(crate) position: [usize; 2],
 }
 
 /// Epilogue that converts the 32-bit sums of a matrix product or convolution to output elements.
@@ -24,21 +29,14 @@ pub trait GemmEpilogue: EpilogueKernels + Sync {
     /// Returns the number of columns that the epilogue has parameters for.
     fn outputs(&self) -> usize;
 
-    /// Converts a vector of sums, one per column, and stores `position.count` outputs at `target`. `weights`
-    /// points at the sum of each column's weights, for epilogues that correct the zero point of the
-    /// activations. These sums are zero if the activations were converted to numbers without zero point.
+    /// Converts sums and stores the outputs at `target`. `weights` points at the sum of each column's weights, for
+    /// epilogues that correct the zero point of the activations. These sums are zero if the activations were converted
+    /// to numbers without zero point.
     ///
     /// # Safety
-    /// The columns of `position` must be among the outputs, `count` elements must be writable at `target`, and one
-    /// vector of words must be readable at `weights`.
-    unsafe fn finish<S: Integers>(
-        &self,
-        simd: S,
-        sums: S::Vector,
-        weights: *const i32,
-        position: OutputPosition,
-        target: *mut Self::Output,
-    );
+    /// The sums must be readable, in whole vectors. Their columns must be among the outputs and writable in as many
+    /// rows of `target`. As many words as there are columns must be readable at `weights`.
+    unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, weights: *const i32, target: Target<Self::Output>);
 }
 
 /// Returns `count` values, one per output, followed by spare elements, so that a whole vector can be read at
@@ -66,6 +64,8 @@ pub struct Requantize {
     masks: Vec<i32>,
     outputs: usize,
     rounding: Rounding,
+    /// Whether all factors are below ½ and at least 2⁻²¹, as nearly always.
+    shrinks: bool,
     zero_point: i32,
     bounds: (i32, i32),
 }
@@ -85,7 +85,8 @@ impl Requantize {
         zero_point: i32,
         bounds: (i32, i32),
     ) -> Self {
-        assert!(bounds.0 <= bounds.1 && bounds.0 >= -128 && bounds.1 <= 255, "bounds of 8 bits");
+        let fit = bounds.0 >= -128 && bounds.1 <= 127 || bounds.0 >= 0 && bounds.1 <= 255;
+        assert!(bounds.0 <= bounds.1 && fit, "bounds of 8 bits");
         let factors = spare(factors.iter().copied(), outputs, Multiplier::new(0.0));
         let each = |value: fn(&Multiplier) -> i32| factors.iter().map(value).collect::<Vec<_>>();
         let enlarges = rounding == Rounding::Twice && factors.iter().any(|factor| factor.exponent > 0);
@@ -99,6 +100,7 @@ impl Requantize {
             },
             outputs,
             rounding,
+            shrinks: factors[..outputs].iter().all(|factor| (-20..=-1).contains(&factor.exponent)),
             zero_point,
             bounds,
         }
@@ -128,7 +130,7 @@ impl Storable for Requantize {
         };
         let zero_point = number(-128..=255)?;
         let least = number(-128..=255)?;
-        let bounds = (least, number(least..=255)?);
+        let bounds = (least, number(least..=if least < 0 { 127 } else { 255 })?);
         let (mantissas, exponents) = (parts.field::<i32>(outputs)?, parts.field::<i32>(outputs)?);
         let factors =
             mantissas.into_iter().zip(exponents).map(|(mantissa, exponent)| Multiplier { mantissa, exponent });
@@ -144,25 +146,24 @@ impl GemmEpilogue for Requantize {
     }
 
     #[inline(always)]
-    unsafe fn finish<S: Integers>(
-        &self,
-        simd: S,
-        sums: S::Vector,
-        _: *const i32,
-        position: OutputPosition,
-        target: *mut u8,
-    ) {
-        // SAFETY: the vectors have spare elements after the last output.
+    unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, _: *const i32, target: Target<u8>) {
+        let at = |values: &[i32]| values[sums.position[1]..].as_ptr();
+        let factors = Factors {
+            mantissas: at(&self.mantissas),
+            left: if self.left.is_empty() { std::ptr::null() } else { at(&self.left) },
+            right: at(&self.right),
+            masks: at(&self.masks),
+            zero_point: self.zero_point,
+            bounds: self.bounds,
+        };
+        // SAFETY: guaranteed by the caller; the vectors have spare elements after the last output.
         unsafe {
-            let at = |values: &Vec<i32>| values.as_ptr().add(position.column);
-            let scaled = match self.rounding {
-                Rounding::Twice => {
-                    let sums = if self.left.is_empty() { sums } else { simd.shift_left(sums, at(&self.left)) };
-                    simd.scale_twice(sums, at(&self.mantissas), at(&self.right), at(&self.masks))
-                }
-                Rounding::Once => simd.scale_once(sums, at(&self.mantissas), at(&self.right)),
-            };
-            simd.store_bytes(scaled, self.zero_point, self.bounds, target, position.count);
+            match (self.rounding, self.shrinks) {
+                (Rounding::Twice, true) => simd.requantize::<true, true>(sums, factors, target),
+                (Rounding::Twice, false) => simd.requantize::<true, false>(sums, factors, target),
+                (Rounding::Once, true) => simd.requantize::<false, true>(sums, factors, target),
+                (Rounding::Once, false) => simd.requantize::<false, false>(sums, factors, target),
+            }
         }
     }
 }
@@ -217,29 +218,25 @@ impl GemmEpilogue for Rescale<'_> {
     }
 
     #[inline(always)]
-    unsafe fn finish<S: Integers>(
-        &self,
-        simd: S,
-        sums: S::Vector,
-        weights: *const i32,
-        position: OutputPosition,
-        target: *mut f32,
-    ) {
-        let OutputPosition { row, column, count } = position;
-        let (row, words) = (row.min(self.rows.len() - 1), simd.words(sums));
-        // The sums were computed with activations relative to −128.
-        let (scale, zero_point) = (self.rows[row], self.zero_points[row] + 128);
-        let (columns, bias) = (&self.columns[column..][..S::LANES], &self.bias[column..][..S::LANES]);
-        // SAFETY: guaranteed by the caller.
-        let weights = unsafe { std::slice::from_raw_parts(weights, S::LANES) };
-        let mut floats = [0f32; MOST_LANES];
-        for lane in 0..S::LANES {
-            let sum = words[lane].wrapping_sub(zero_point.wrapping_mul(weights[lane]));
-            let real = bias[lane] + sum as f32 * (scale * columns[lane]);
-            floats[lane] = crate::math::clamp(real, self.clamp.0, self.clamp.1);
+    unsafe fn finish<S: Integers>(&self, _: S, sums: Sums, weights: *const i32, target: Target<f32>) {
+        let Sums { columns: count, position: [first, column], .. } = sums;
+        let (columns, bias) = (&self.columns[column..][..count], &self.bias[column..][..count]);
+        for r in 0..sums.rows {
+            let row = (first + r).min(self.rows.len() - 1);
+            // The sums were computed with activations relative to −128.
+            let (scale, zero_point) = (self.rows[row], self.zero_points[row] + 128);
+            // SAFETY: guaranteed by the caller.
+            let (sums, weights, outputs) = unsafe {
+                let sums = std::slice::from_raw_parts(sums.start.add(r * sums.width), count);
+                let outputs = std::slice::from_raw_parts_mut(target.start.add(r * target.stride), count);
+                (sums, std::slice::from_raw_parts(weights, count), outputs)
+            };
+            for index in 0..count {
+                let sum = sums[index].wrapping_sub(zero_point.wrapping_mul(weights[index]));
+                let real = bias[index] + sum as f32 * (scale * columns[index]);
+                outputs[index] = crate::math::clamp(real, self.clamp.0, self.clamp.1);
+            }
         }
-        // SAFETY: guaranteed by the caller.
-        unsafe { std::ptr::copy_nonoverlapping(floats.as_ptr(), target, count) }
     }
 }
 
@@ -250,47 +247,66 @@ mod tests {
     use crate::quantized::simd::{IntegerIsa, IntegerMultiversioned};
     use crate::testing::Random;
 
-    struct Finish<'a>(&'a Requantize, &'a [i32; MOST_LANES], &'a mut [u8; MOST_LANES], usize);
+    /// Rows and columns of the sums of a test.
+    const SHAPE: [usize; 2] = [3, 2 * MOST_LANES];
+
+    struct Finish<'a>(&'a Requantize, &'a [i32], &'a mut [u8], usize);
 
     impl IntegerMultiversioned for Finish<'_> {
         type Output = ();
 
         #[inline(always)]
         fn run<S: Integers>(self, simd: S) {
-            let position = OutputPosition { row: 0, column: 0, count: S::LANES.min(self.3) };
-            let weights = [0; MOST_LANES];
-            // SAFETY: a vector of words, factors and bytes is available.
-            unsafe { self.0.finish(simd, simd.load(self.1.as_ptr()), weights.as_ptr(), position, self.2.as_mut_ptr()) }
+            let [rows, width] = SHAPE;
+            let sums = Sums { start: self.1.as_ptr(), rows, columns: self.3, width, position: [0, 0] };
+            let target = Target { start: self.2.as_mut_ptr(), stride: width };
+            // SAFETY: sums, factors and bytes of every column are available.
+            unsafe { self.0.finish(simd, sums, [].as_ptr(), target) }
         }
     }
 
     #[test]
     fn every_isa_rounds_as_a_factor_does() {
         let mut random = Random::new(21);
-        for isa in Isa::available() {
-            let integer_isa = IntegerIsa::of(isa);
-            for round in 0..40_000 {
-                let mut word = || (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32);
-                let sums: [i32; MOST_LANES] = std::array::from_fn(|_| word());
-                let sums = sums.map(|sum| sum >> random.below(31));
-                let mut factor = || {
-                    let real = (random.below(1 << 20) + 1) as f64 / f64::from(1 << 20);
-                    Multiplier::new(real * 2f64.powi(random.below(50) as i32 - 40))
-                };
-                let factors: Vec<_> = (0..MOST_LANES).map(|_| factor()).collect();
-                let rounding = [Rounding::Once, Rounding::Twice][round % 2];
-                let epilogue = Requantize::new(&factors, MOST_LANES, rounding, -7, (-128, 127));
-                let (mut bytes, count) = ([99; MOST_LANES], 1 + random.below(MOST_LANES));
-                integer_isa.dispatch(Finish(&epilogue, &sums, &mut bytes, count));
-                for lane in 0..integer_isa.lanes().min(count) {
-                    let expected = factors[lane].apply(sums[lane], rounding).wrapping_add(-7).clamp(-128, 127) as u8;
-                    assert_eq!(bytes[lane], expected, "{} {} {:?}", isa.name(), sums[lane], factors[lane]);
+        let [rows, width] = SHAPE;
+        for round in 0..20_000 {
+            let count = 1 + random.below(width);
+            let shift = random.below(31);
+            let mut sums: Vec<i32> = (0..rows * width).map(|_| word(&mut random) >> shift).collect();
+            // Most factors shrink numbers, which kernels rely on where all of a product do.
+            let range = [(50, 40), (20, 20), (3, 3)][round / 2 % 3];
+            let mut factor = || {
+                let real = (random.below(1 << 20) + 1) as f64 / f64::from(1 << 20);
+                Multiplier::new((real / 2.0 + 0.25) * 2f64.powi(random.below(range.0) as i32 - range.1))
+            };
+            let factors: Vec<_> = (0..count).map(|_| factor()).collect();
+            // Ties, and numbers near them.
+            for (index, sum) in sums.iter_mut().enumerate().filter(|_| round % 4 < 2) {
+                let Multiplier { mantissa, exponent } = factors[index % width % count];
+                let half = (1i64 << (30 - exponent.clamp(-20, 0))) / i64::from(mantissa.max(1));
+                *sum = (half as i32).wrapping_mul(*sum % 8 * 2 + 1).wrapping_add(index as i32 % 3 - 1);
+            }
+            let rounding = [Rounding::Once, Rounding::Twice][round % 2];
+            let (zero_point, bounds) = [(-7, (-128, 127)), (131, (0, 255)), (5, (-20, 90)), (9, (9, 200))][round % 4];
+            let epilogue = Requantize::new(&factors, count, rounding, zero_point, bounds);
+            let expected = |row: usize, column: usize| {
+                let word = factors[column].apply(sums[row * width + column], rounding);
+                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
+            };
+            for isa in Isa::available() {
+                let mut bytes = vec![99; rows * width];
+                IntegerIsa::of(isa).dispatch(Finish(&epilogue, &sums, &mut bytes, count));
+                for (index, byte) in bytes.iter().enumerate() {
+                    let (row, column) = (index / width, index % width);
+                    let expected = if column < count { expected(row, column) } else { 99 };
+                    let sum = sums[index];
+                    assert_eq!(*byte, expected, "{} {sum} {column} {:?} {rounding:?}", isa.name(), factors.get(column));
                 }
-                assert!(
-                    bytes[integer_isa.lanes().min(count)..].iter().all(|byte| *byte == 99),
-                    "no more than asked for"
-                );
             }
         }
+    }
+
+    fn word(random: &mut Random) -> i32 {
+        (random.below(1 << 31) as i32).wrapping_mul(2).wrapping_add(random.below(2) as i32)
     }
 }

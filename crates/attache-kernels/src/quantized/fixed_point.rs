@@ -47,12 +47,17 @@ impl Multiplier {
     }
 
     /// Returns `x` times the factor, rounded. Wraps if the result or the shifted `x` does not fit 32 bits.
+    ///
+    /// One shift rounds twice: `p + 2^30` rounds the product `p` to a multiple of 2³¹, and half of the divisor rounds that.
+    /// To round ties away from zero, negative products are reduced by 2³¹, one unit in the last place of the first rounding.
     #[inline(always)]
     pub fn apply(self, x: i32, rounding: Rounding) -> i32 {
         match rounding {
             Rounding::Twice => {
-                let shifted = x.wrapping_shl(self.exponent.max(0) as u32);
-                divide_by_power(doubling_high_product(shifted, self.mantissa), self.exponent.min(0).unsigned_abs())
+                let x = x.wrapping_shl(self.exponent.max(0) as u32);
+                let (product, right) = (i64::from(x) * i64::from(self.mantissa), self.exponent.min(0).unsigned_abs());
+                let (half, unit) = if right == 0 { (0, 0) } else { (1i64 << (30 + right), 1i64 << 31) };
+                ((product + (1 << 30) + half - (product >> 63 & unit)) >> (31 + right)) as i32
             }
             Rounding::Once => {
                 let shift = 31 - self.exponent;
@@ -140,6 +145,30 @@ mod tests {
             let twice = f64::from(multiplier.apply(x, Rounding::Twice));
             assert!((once - exact).abs() <= 0.5, "{x} × {real}: {once}, {exact}");
             assert!((twice - exact).abs() <= 1.0, "{x} × {real}: {twice}, {exact}");
+        }
+    }
+
+    #[test]
+    fn one_shift_rounds_as_two_do() {
+        let mut state = 7u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32
+        };
+        for round in 0..3_000_000u32 {
+            let mantissa = ((1 << 30) + (random() >> 1) as i32) * if round % 5 == 0 { -1 } else { 1 };
+            let mantissa = [mantissa, 0, i32::MAX, 1 << 30][if round % 16 < 4 { round as usize % 4 } else { 0 }];
+            let factor = Multiplier { mantissa, exponent: (random() % 62) as i32 - 31 };
+            let mut x = (random() << 1 | random() & 1) as i32 >> (random() % 32);
+            if round % 2 == 0 && mantissa != 0 {
+                // Near ties of the division.
+                let exponent = factor.exponent.clamp(-20, 0);
+                x = (((1i64 << (30 - exponent)) / i64::from(mantissa)) as i32).wrapping_mul(x % 16 * 2 + 1);
+                x = x.wrapping_add((random() % 3) as i32 - 1);
+            }
+            let product = doubling_high_product(x.wrapping_shl(factor.exponent.max(0) as u32), mantissa);
+            let expected = divide_by_power(product, factor.exponent.min(0).unsigned_abs());
+            assert_eq!(factor.apply(x, Rounding::Twice), expected, "{x} × {factor:?}");
         }
     }
 

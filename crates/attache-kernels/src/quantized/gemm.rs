@@ -12,12 +12,13 @@
 //! On processors that only multiply signed bytes, activations and their zero points are reduced by 128.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
-use super::epilogue::{GemmEpilogue, OutputPosition};
+use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
@@ -287,8 +288,10 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
         self.outputs.div_ceil(PANEL_VECTORS * self.integer_isa.lanes())
     }
 
-    fn speed(&self) -> f64 {
-        (self.integer_isa.lanes() * if T::PACKS_K4 { 16 } else { 6 }) as f64
+    fn nanoseconds(&self, rows: usize) -> f64 {
+        let lanes = self.integer_isa.lanes();
+        let products = (self.depth * self.outputs) as f64 / (lanes * if T::PACKS_K4 { 12 } else { 6 }) as f64;
+        rows as f64 * (products + self.outputs as f64 * 8.0 / lanes as f64 + self.depth as f64 * 0.05)
     }
 
     unsafe fn multiply(
@@ -435,41 +438,40 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
                     a = a.add(1);
                 }
             }
-            self.finish(simd, sums, totals, row_factor, target.stride, columns);
+            // The epilogue reads the sums from memory: one function then serves tiles of any height, with its parameters in
+            // registers.
+            let mut stored = MaybeUninit::<[[S::Vector; VECTORS]; ROWS]>::uninit();
+            let start = stored.as_mut_ptr().cast::<S::Vector>();
+            for (r, (sums, total)) in sums.iter().zip(totals).enumerate() {
+                for (v, sum) in sums.iter().enumerate() {
+                    let sum = if SUMMED { simd.subtract_scaled(*sum, total, row_factor) } else { *sum };
+                    start.add(r * VECTORS + v).write(sum);
+                }
+            }
+            let position = [self.row, self.pass.position[1]];
+            let sums = Sums { start: start.cast(), rows: ROWS, columns, width, position };
+            let target = Target { start: self.c, stride: target.stride };
+            simd.vectorize(Finish { epilogue: self.pass.epilogue, sums, weights: self.pass.sums, target });
         }
     }
 }
 
-impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
-    Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
-{
-    /// Applies the epilogue to the tile's sums and stores the outputs. `totals` are the sums of the tile's
-    /// rows of A.
-    /// # Safety
-    /// The tile's columns of its rows must be writable.
+/// Kernel that converts the sums of a tile to outputs.
+pub(super) struct Finish<'a, F: GemmEpilogue> {
+    pub(super) epilogue: &'a F,
+    pub(super) sums: Sums,
+    /// The sums of the weights of the tile's columns.
+    pub(super) weights: &'a [i32],
+    pub(super) target: Target<F::Output>,
+}
+
+impl<F: GemmEpilogue> IntegerMultiversioned for Finish<'_, F> {
+    type Output = ();
+
     #[inline(always)]
-    unsafe fn finish<S: Integers>(
-        &self,
-        simd: S,
-        sums: [[S::Vector; VECTORS]; ROWS],
-        totals: [S::Vector; ROWS],
-        row_factor: i32,
-        stride: usize,
-        columns: usize,
-    ) {
-        for (r, (sums, total)) in sums.into_iter().zip(totals).enumerate() {
-            for (v, sum) in sums.into_iter().enumerate() {
-                let sum = if SUMMED { simd.subtract_scaled(sum, total, row_factor) } else { sum };
-                let first = v * S::LANES;
-                let (column, count) = (self.pass.position[1] + first, S::LANES.min(columns - first));
-                let position = OutputPosition { row: self.row + r, column, count };
-                // SAFETY: guaranteed by the caller; the sums of the weights are followed by a vector of spare elements.
-                unsafe {
-                    let weights = self.pass.sums.as_ptr().add(first);
-                    self.pass.epilogue.finish(simd, sum, weights, position, self.c.add(r * stride + first));
-                }
-            }
-        }
+    fn run<S: Integers>(self, simd: S) {
+        // SAFETY: whoever makes this kernel guarantees that the sums are readable and the target writable.
+        unsafe { self.epilogue.finish(simd, self.sums, self.weights.as_ptr(), self.target) }
     }
 }
 
@@ -523,7 +525,7 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
     assert!(zero_points.len() == 1 || zero_points.len() == rows, "a zero point for each row, or one");
     let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
-    let split = Split::new(&engine, rows, 1, weights.panels(), (rows * depth * outputs) as f64 / weights.speed());
+    let split = Split::new(&engine, rows, 1, weights.panels(), weights.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 12 * 12).max(24);

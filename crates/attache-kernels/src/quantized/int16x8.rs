@@ -119,8 +119,8 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
         self.bias.len().div_ceil(PANEL)
     }
 
-    fn speed(&self) -> f64 {
-        8.0
+    fn nanoseconds(&self, rows: usize) -> f64 {
+        (rows * self.bias.len() * (self.depth + 24)) as f64 / 8.0
     }
 
     unsafe fn multiply(
@@ -159,7 +159,7 @@ pub fn int16x8_gemm(engine: Engine, a: &[i16], matrix: &Int16x8Matrix, epilogue:
     let (outputs, depth) = (matrix.bias.len(), matrix.depth);
     let rows = c.len().checked_div(outputs).unwrap_or(0);
     assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
-    let split = Split::new(&engine, rows, 1, matrix.panels(), (rows * depth * outputs) as f64 / matrix.speed());
+    let split = Split::new(&engine, rows, 1, matrix.panels(), matrix.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);

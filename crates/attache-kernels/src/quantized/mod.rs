@@ -20,10 +20,14 @@ pub mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod pooling;
+#[cfg(target_arch = "x86_64")]
+mod requantize;
 pub mod rescale;
 pub mod resize;
 mod simd;
 pub mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use attache_base::Element;
 

@@ -1,15 +1,19 @@
 //! Vectors of 32-bit words for products of 8-bit elements. A word contains four bytes if the processor can multiply
-//! those (AVX-512 VNNI, NEON's dot product), else two 16-bit numbers.
+//! those (AVX-512 VNNI, AVX-VNNI, NEON's dot product), else two 16-bit numbers.
 //!
 //! As with the float vectors, a kernel is a value with a generic `run` method that is compiled once per instruction
 //! set, and a token proves that the instructions are supported. All sums wrap, so every instruction set gives
 //! bit-identical results.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
+use super::epilogue::Sums;
 use super::fixed_point::divide_by_power;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
+#[cfg(target_arch = "x86_64")]
+use super::x86;
 use crate::Isa;
+use crate::gemm::Target;
 use crate::simd::Kind as IsaKind;
 
 /// The integer multiplication instructions that an [`Isa`] uses.
@@ -21,6 +25,8 @@ enum Kind {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni,
     #[cfg(target_arch = "x86_64")]
     Vnni,
     #[cfg(target_arch = "aarch64")]
@@ -35,6 +41,8 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
             #[cfg(target_arch = "x86_64")]
+            IsaKind::Avx512 | IsaKind::Avx2 if is_x86_feature_detected!("avxvnni") => Self(Kind::AvxVnni),
+            #[cfg(target_arch = "x86_64")]
             IsaKind::Avx512 | IsaKind::Avx2 => Self(Kind::Avx2),
             #[cfg(target_arch = "aarch64")]
             IsaKind::NeonDot => Self(Kind::Neon),
@@ -47,6 +55,8 @@ impl IntegerIsa {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => "AVX-VNNI",
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => "VNNI",
             #[cfg(target_arch = "aarch64")]
@@ -61,6 +71,8 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => x86::Avx2::LANES,
             #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => x86::AvxVnni::LANES,
+            #[cfg(target_arch = "x86_64")]
             Kind::Vnni => x86::Vnni::LANES,
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => Neon::LANES,
@@ -73,6 +85,8 @@ impl IntegerIsa {
             Kind::Portable => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => true,
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => true,
             #[cfg(target_arch = "aarch64")]
@@ -92,6 +106,8 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => x86::Avx2::FLIP,
             #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => x86::AvxVnni::FLIP,
+            #[cfg(target_arch = "x86_64")]
             Kind::Vnni => x86::Vnni::FLIP,
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => Neon::FLIP,
@@ -105,6 +121,9 @@ impl IntegerIsa {
             // SAFETY: an `IntegerIsa` of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => unsafe { x86::AvxVnni::new() }.vectorize(kernel),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => unsafe { x86::Vnni::new() }.vectorize(kernel),
@@ -125,6 +144,22 @@ pub trait IntegerMultiversioned {
     type Output;
     /// Runs the kernel with the vector operations of `simd`.
     fn run<S: Integers>(self, simd: S) -> Self::Output;
+}
+
+/// Fixed-point factors of adjacent columns, from the first one on, followed by spare ones up to a whole vector; and the
+/// zero point and the range of the results.
+#[derive(Clone, Copy)]
+pub struct Factors {
+    pub(crate) mantissas: *const i32,
+    /// Left shifts of the sums before the multiplication, in bits; null if none is needed.
+    pub(crate) left: *const i32,
+    /// Right shifts of the products, in bits, as [`Integers::scale_twice`] or [`Integers::scale_once`] takes them.
+    pub(crate) right: *const i32,
+    /// Masks of the bits that `right` shifts out, for [`Integers::scale_twice`].
+    pub(crate) masks: *const i32,
+    pub(crate) zero_point: i32,
+    /// The least and the greatest result, both signed or both unsigned numbers of 8 bits.
+    pub(crate) bounds: (i32, i32),
 }
 
 /// Vector operations of one integer instruction set. Functions on pointers access `LANES` words, or the stated number
@@ -228,6 +263,40 @@ pub trait Integers: Copy + Send + Sync {
             }
         }
     }
+    /// Multiplies sums by the factors of their columns, with [`Rounding::Twice`](super::Rounding::Twice) or
+    /// [`Rounding::Once`](super::Rounding::Once), adds the zero point, clamps, and stores the lowest byte of each. The bits
+    /// are those of [`Multiplier::apply`](super::Multiplier::apply). `SHRINKS` states that all factors are below ½ and
+    /// at least 2⁻²¹.
+    /// # Safety
+    /// The sums and the factors of their columns must be readable, in whole vectors; the columns of as many rows of
+    /// `target` must be writable.
+    #[inline(always)]
+    unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(
+        self,
+        sums: Sums,
+        factors: Factors,
+        target: Target<u8>,
+    ) {
+        for index in 0..sums.rows * sums.columns.div_ceil(Self::LANES) {
+            let (row, column) = (index % sums.rows, index / sums.rows * Self::LANES);
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                let words = self.load(sums.start.add(row * sums.width + column));
+                let at = |values: *const i32| values.add(column);
+                let words = match (TWICE, factors.left.is_null()) {
+                    (true, true) => words,
+                    (true, false) => self.shift_left(words, at(factors.left)),
+                    (false, _) => self.scale_once(words, at(factors.mantissas), at(factors.right)),
+                };
+                let words = match TWICE {
+                    true => self.scale_twice(words, at(factors.mantissas), at(factors.right), at(factors.masks)),
+                    false => words,
+                };
+                let (output, count) = (target.start.add(row * target.stride + column), sums.columns - column);
+                self.store_bytes(words, factors.zero_point, factors.bounds, output, count.min(Self::LANES));
+            }
+        }
+    }
     /// Returns `sum − x × factor` per lane, wrapping.
     fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;
     /// Returns words of two 16-bit numbers: word `i` contains byte `i` of `a` in its low half and byte `i` of
@@ -235,6 +304,15 @@ pub trait Integers: Copy + Send + Sync {
     /// # Safety
     /// `count` bytes must be readable at both pointers; `count` is at most `LANES`.
     unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> Self::Vector;
+    /// Returns what [`Self::pair_bytes`] returns for the first `LANES` bytes and for the `LANES` after them.
+    /// # Safety
+    /// Twice `LANES` bytes must be readable at both pointers.
+    #[inline(always)]
+    unsafe fn pair_bytes_twice<const SIGNED: bool>(self, a: *const u8, b: *const u8) -> (Self::Vector, Self::Vector) {
+        let more = Self::LANES;
+        // SAFETY: guaranteed by the caller.
+        unsafe { (self.pair_bytes::<SIGNED>(a, b, more), self.pair_bytes::<SIGNED>(a.add(more), b.add(more), more)) }
+    }
 }
 
 /// Vectors of four words in plain Rust, which every target's baseline vectorizes.
@@ -295,228 +373,5 @@ impl Integers for Portable {
             true => unsafe { widen(*a.add(lane), SIGNED) & 0xffff | widen(*b.add(lane), SIGNED) << 16 },
             false => 0,
         })
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    //! 256-bit vectors of pairs of 16-bit numbers (AVX2) and 512-bit vectors of groups of four bytes (AVX-512
-    //! VNNI).
-    use std::arch::x86_64::*;
-
-    use super::{IntegerMultiversioned, Integers, MOST_LANES};
-
-    /// Token whose existence proves that the processor supports AVX2, FMA and F16C.
-    #[derive(Clone, Copy)]
-    pub struct Avx2(());
-
-    impl Avx2 {
-        /// # Safety
-        /// The processor must have AVX2, FMA and F16C.
-        pub(super) unsafe fn new() -> Self {
-            Self(())
-        }
-    }
-
-    #[target_feature(enable = "avx2,fma,f16c")]
-    #[inline(never)]
-    fn run_avx2<K: IntegerMultiversioned>(simd: Avx2, kernel: K) -> K::Output {
-        kernel.run(simd)
-    }
-
-    impl Integers for Avx2 {
-        type Vector = __m256i;
-        const LANES: usize = 8;
-        const ROWS: usize = 6;
-
-        #[inline(always)]
-        fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
-            // SAFETY: the token proves the features.
-            unsafe { run_avx2(self, kernel) }
-        }
-        #[inline(always)]
-        fn splat(self, word: i32) -> __m256i {
-            // SAFETY: the token proves the features, here and below.
-            unsafe { _mm256_set1_epi32(word) }
-        }
-        #[inline(always)]
-        unsafe fn load(self, source: *const i32) -> __m256i {
-            // SAFETY: the caller guarantees the words.
-            unsafe { _mm256_loadu_si256(source.cast()) }
-        }
-        #[inline(always)]
-        fn words(self, vector: __m256i) -> [i32; MOST_LANES] {
-            let mut words = [0; MOST_LANES];
-            // SAFETY: half of the array is written.
-            unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) };
-            words
-        }
-        #[inline(always)]
-        fn dot(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
-            self.dot_pairs(sum, x, w)
-        }
-        #[inline(always)]
-        fn dot_pairs(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
-            // SAFETY: the token proves the features.
-            unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)) }
-        }
-        #[inline(always)]
-        fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
-            // SAFETY: the token proves the features.
-            unsafe { _mm256_sub_epi32(sum, _mm256_mullo_epi32(x, _mm256_set1_epi32(factor))) }
-        }
-        #[inline(always)]
-        unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m256i {
-            let load = |source: *const u8| {
-                let mut bytes = 0u64;
-                // SAFETY: the caller guarantees `count` bytes, at most eight.
-                unsafe {
-                    match count {
-                        8 => bytes = source.cast::<u64>().read_unaligned(),
-                        _ => std::ptr::copy_nonoverlapping(source, (&raw mut bytes).cast(), count),
-                    }
-                    let bytes = _mm_cvtsi64_si128(bytes as i64);
-                    if SIGNED { _mm256_cvtepi8_epi32(bytes) } else { _mm256_cvtepu8_epi32(bytes) }
-                }
-            };
-            let (a, b) = (load(a), load(b));
-            // SAFETY: the token proves the features.
-            unsafe { _mm256_blend_epi16::<0b1010_1010>(a, _mm256_slli_epi32::<16>(b)) }
-        }
-    }
-
-    /// Token whose existence proves that the processor supports AVX-512 F, VL, BW, DQ and VNNI, and the
-    /// features of the AVX2 token.
-    #[derive(Clone, Copy)]
-    pub struct Vnni(());
-
-    impl Vnni {
-        /// # Safety
-        /// The processor must have AVX-512 F, VL, BW, DQ, VNNI, AVX2, FMA and F16C.
-        pub(super) unsafe fn new() -> Self {
-            Self(())
-        }
-    }
-
-    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,f16c")]
-    #[inline(never)]
-    fn run_vnni<K: IntegerMultiversioned>(simd: Vnni, kernel: K) -> K::Output {
-        kernel.run(simd)
-    }
-
-    impl Integers for Vnni {
-        type Vector = __m512i;
-        const LANES: usize = 16;
-        const ROWS: usize = 12;
-
-        #[inline(always)]
-        fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
-            // SAFETY: the token proves the features.
-            unsafe { run_vnni(self, kernel) }
-        }
-        #[inline(always)]
-        fn splat(self, word: i32) -> __m512i {
-            // SAFETY: the token proves the features, here and below.
-            unsafe { _mm512_set1_epi32(word) }
-        }
-        #[inline(always)]
-        unsafe fn load(self, source: *const i32) -> __m512i {
-            // SAFETY: the caller guarantees the words.
-            unsafe { _mm512_loadu_si512(source.cast()) }
-        }
-        #[inline(always)]
-        fn words(self, vector: __m512i) -> [i32; MOST_LANES] {
-            let mut words = [0; MOST_LANES];
-            // SAFETY: all words are written.
-            unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
-            words
-        }
-        #[inline(always)]
-        fn dot(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
-            // SAFETY: the token proves the features.
-            unsafe { _mm512_dpbusd_epi32(sum, x, w) }
-        }
-        #[inline(always)]
-        fn dot_pairs(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
-            // SAFETY: the token proves the features.
-            unsafe { _mm512_dpwssd_epi32(sum, x, w) }
-        }
-        #[inline(always)]
-        unsafe fn shift_left(self, vector: __m512i, bits: *const i32) -> __m512i {
-            // SAFETY: the token proves the features; the caller guarantees the words.
-            unsafe { _mm512_sllv_epi32(vector, self.load(bits)) }
-        }
-        #[inline(always)]
-        unsafe fn scale_twice(
-            self,
-            sums: __m512i,
-            mantissas: *const i32,
-            right: *const i32,
-            masks: *const i32,
-        ) -> __m512i {
-            // SAFETY: the token proves the features; the caller guarantees the words.
-            unsafe {
-                let (mantissas, right, mask) = (self.load(mantissas), self.load(right), self.load(masks));
-                // Products of the even and of the odd words: bits 31 to 62 of each product plus one half.
-                let half = _mm512_set1_epi64(1 << 30);
-                let even = _mm512_mul_epi32(sums, mantissas);
-                let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(sums), _mm512_srli_epi64::<32>(mantissas));
-                let even = _mm512_srli_epi64::<31>(_mm512_add_epi64(even, half));
-                let odd = _mm512_slli_epi64::<1>(_mm512_add_epi64(odd, half));
-                let high = _mm512_mask_blend_epi32(0xaaaa, even, odd);
-                // As in `divide_by_power`.
-                let threshold = _mm512_sub_epi32(_mm512_srli_epi32::<1>(mask), _mm512_srai_epi32::<31>(high));
-                let up = _mm512_cmpgt_epi32_mask(_mm512_and_si512(high, mask), threshold);
-                let shifted = _mm512_srav_epi32(high, right);
-                _mm512_mask_add_epi32(shifted, up, shifted, _mm512_set1_epi32(1))
-            }
-        }
-        #[inline(always)]
-        unsafe fn scale_once(self, sums: __m512i, mantissas: *const i32, right: *const i32) -> __m512i {
-            // SAFETY: the token proves the features; the caller guarantees the words.
-            unsafe {
-                let (mantissas, right) = (self.load(mantissas), self.load(right));
-                let scale = |sums: __m512i, mantissas: __m512i, right: __m512i| {
-                    let half = _mm512_sllv_epi64(_mm512_set1_epi64(1), _mm512_sub_epi64(right, _mm512_set1_epi64(1)));
-                    _mm512_srav_epi64(_mm512_add_epi64(_mm512_mul_epi32(sums, mantissas), half), right)
-                };
-                let odd = |vector: __m512i| _mm512_srli_epi64::<32>(vector);
-                let low = _mm512_and_si512(right, _mm512_set1_epi64(0xffff_ffff));
-                let (even, odd) = (scale(sums, mantissas, low), scale(odd(sums), odd(mantissas), odd(right)));
-                _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64::<32>(odd))
-            }
-        }
-        #[inline(always)]
-        unsafe fn store_bytes(self, words: __m512i, plus: i32, bounds: (i32, i32), target: *mut u8, count: usize) {
-            // SAFETY: the token proves the features; the caller guarantees `count` bytes.
-            unsafe {
-                let words = _mm512_add_epi32(words, _mm512_set1_epi32(plus));
-                let words = _mm512_max_epi32(words, _mm512_set1_epi32(bounds.0));
-                let bytes = _mm512_cvtepi32_epi8(_mm512_min_epi32(words, _mm512_set1_epi32(bounds.1)));
-                match count {
-                    16 => _mm_storeu_si128(target.cast(), bytes),
-                    _ => _mm_mask_storeu_epi8(target.cast(), ((1u32 << count) - 1) as __mmask16, bytes),
-                }
-            }
-        }
-        #[inline(always)]
-        fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {
-            // SAFETY: the token proves the features.
-            unsafe { _mm512_sub_epi32(sum, _mm512_mullo_epi32(x, _mm512_set1_epi32(factor))) }
-        }
-        #[inline(always)]
-        unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m512i {
-            // SAFETY: the caller guarantees `count` bytes, at most sixteen; masked ones are not accessed.
-            let load = |source: *const u8| unsafe {
-                let bytes = match count {
-                    16 => _mm_loadu_si128(source.cast()),
-                    _ => _mm_maskz_loadu_epi8(((1u32 << count) - 1) as __mmask16, source.cast()),
-                };
-                if SIGNED { _mm512_cvtepi8_epi32(bytes) } else { _mm512_cvtepu8_epi32(bytes) }
-            };
-            let (a, b) = (load(a), load(b));
-            // SAFETY: the token proves the features.
-            unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b)) }
-        }
     }
 }

@@ -258,7 +258,7 @@ impl BatchMatMul {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
         let BatchedProduct { depth, columns, .. } = *product;
-        let rows = Quantized::new(&self.rows(product, left.values()?), depth, !self.is_asymmetric);
+        let rows = Quantized::new(engine, &self.rows(product, left.values()?), depth, !self.is_asymmetric);
         let output = eval.outputs[0].values()?;
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
         let pack = |index| self.pack_bytes(engine.isa, product, operand, Zero::UNKNOWN, index);

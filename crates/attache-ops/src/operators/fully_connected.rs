@@ -180,7 +180,7 @@ impl FullyConnected {
         let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
         let MatrixSize { depth, outputs, .. } = *product;
         let engine = Engine::new(eval.parallel);
-        let rows = Quantized::new(input.values()?, depth, !self.is_asymmetric);
+        let rows = Quantized::new(engine, input.values()?, depth, !self.is_asymmetric);
         let make = || {
             let bytes = weight_bytes(&weights);
             let operand = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };

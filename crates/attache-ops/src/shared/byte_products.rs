@@ -1,8 +1,9 @@
 //! Products of 8-bit weights and vectors of floats that are quantized to bytes at run time. Shared by operators that run over
 //! time.
 
-use attache_base::DataType;
+use attache_base::{DataType, Serial};
 use attache_graph::{OpError, TensorRef};
+use attache_kernels::Engine;
 use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically};
 
 use crate::shared::quantized::QuantizationParameters;
@@ -59,10 +60,10 @@ pub(crate) struct Bytes {
 
 impl Bytes {
     pub(crate) fn new(values: &[f32], is_asymmetric: bool) -> Self {
-        let mut bytes = vec![0; values.len()];
+        let (engine, mut bytes) = (Engine::new(&Serial), vec![0; values.len()]);
         let (scale, zero_point) = match is_asymmetric {
-            true => quantize_asymmetrically(values, &mut bytes),
-            false => (quantize_symmetrically(values, &mut bytes), 0),
+            true => quantize_asymmetrically(engine, values, &mut bytes),
+            false => (quantize_symmetrically(engine, values, &mut bytes), 0),
         };
         Self { bytes, scale, zero_point }
     }

@@ -305,13 +305,13 @@ pub(crate) struct Quantized {
 impl Quantized {
     /// Quantizes rows of `row` elements each, with a scale for each row: symmetrically with the zero point 0,
     /// or asymmetrically with a zero point for each row.
-    pub(crate) fn new(values: &[f32], row: usize, is_symmetric: bool) -> Self {
+    pub(crate) fn new(engine: Engine<'_>, values: &[f32], row: usize, is_symmetric: bool) -> Self {
         let row = row.max(1);
         let mut quantized = Self { bytes: vec![0; values.len()], scales: Vec::new(), zero_points: Vec::new() };
         for (values, bytes) in values.chunks(row).zip(quantized.bytes.chunks_mut(row)) {
             let (scale, zero_point) = match is_symmetric {
-                true => (quantize_symmetrically(values, bytes), 0),
-                false => quantize_asymmetrically(values, bytes),
+                true => (quantize_symmetrically(engine, values, bytes), 0),
+                false => quantize_asymmetrically(engine, values, bytes),
             };
             quantized.scales.push(scale);
             quantized.zero_points.push(zero_point);
@@ -422,7 +422,7 @@ pub(crate) fn eval_dynamic<P: Packed>(
     let (engine, outputs) = (Engine::new(eval.parallel), convolution.output[2]);
     let values = input.values::<f32>()?;
     let image = values.len() / convolution.batches.max(1);
-    let quantized = Quantized::new(values, image, is_symmetric && scales.scales.len() == 1);
+    let quantized = Quantized::new(engine, values, image, is_symmetric && scales.scales.len() == 1);
     let output = eval.outputs[0].values::<f32>()?;
     let (one, size) = (Convolution { batches: 1, ..*convolution }, output.len() / convolution.batches.max(1));
     let make = || {

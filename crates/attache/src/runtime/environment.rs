@@ -236,8 +236,9 @@ impl Environment {
 impl Subgraphs for Environment {
     fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync> {
         let count = self.thread_count.unwrap_or(self.plans.options.threads).min(MAX_THREADS);
+        let idle = self.plans.options.idle;
         let start = || -> Arc<dyn Parallel + Send + Sync> {
-            if count > 1 { Arc::new(Pool::new(count)) } else { Arc::new(Serial) }
+            if count > 1 { Arc::new(Pool::with_idle(count, idle)) } else { Arc::new(Serial) }
         };
         self.threads.get_or_insert_with(start).clone()
     }

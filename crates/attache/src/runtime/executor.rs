@@ -8,6 +8,7 @@ mod bindings;
 
 use std::sync::Arc;
 
+use attache_base::parallel::Succession;
 use attache_base::{Parallel, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
@@ -366,6 +367,7 @@ impl Executor {
         }
         let on_cpu = self.steps.iter().any(|step| matches!(step, Step::Node { .. }));
         let parallel = if on_cpu { environment.threads() } else { Arc::new(Serial) };
+        let _awake = Succession::new(&*parallel);
         for _ in 0..times {
             environment.start();
             self.run_with(&*parallel, environment)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use attache_base::Idle;
 use attache_graph::{Graph, TensorId};
 use attache_model::Model;
 use attache_ops::OpResolver;
@@ -24,6 +25,8 @@ pub(crate) fn default_threads() -> usize {
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) threads: usize,
+    /// What the threads do when they have no work.
+    pub(crate) idle: Idle,
     pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
@@ -44,10 +47,10 @@ impl Options {
     /// Creates options for `threads` threads and these limits, without delegates and without the CPU
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        let (delegates, kept, resolver, cache, model_token) = Default::default();
+        let (idle, delegates, kept, resolver, cache, model_token) = Default::default();
         let (required, cpu_fallback, profile) = (false, false, false);
         let limits = limits.clone();
-        Self { threads, delegates, required, cpu_fallback, profile, limits, kept, resolver, cache, model_token }
+        Self { threads, idle, delegates, required, cpu_fallback, profile, limits, kept, resolver, cache, model_token }
     }
 
     /// Opens the stored packed weights of a model; `None` if there is no folder for them.

@@ -1,0 +1,261 @@
+//! 256-bit vectors of pairs of 16-bit numbers (AVX2), and vectors of groups of four bytes, of 256 bits (AVX-VNNI) and of
+//! 512 bits (AVX-512 VNNI).
+#![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
+
+use std::arch::x86_64::*;
+
+use super::epilogue::Sums;
+use super::requantize;
+use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES};
+use crate::gemm::Target;
+
+/// Token whose existence proves that the processor supports AVX2, FMA and F16C.
+#[derive(Clone, Copy)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// # Safety
+    /// The processor must have AVX2, FMA and F16C.
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline(never)]
+fn run_avx2<K: IntegerMultiversioned>(simd: Avx2, kernel: K) -> K::Output {
+    kernel.run(simd)
+}
+
+impl Integers for Avx2 {
+    type Vector = __m256i;
+    const LANES: usize = 8;
+    const ROWS: usize = 6;
+
+    #[inline(always)]
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
+        // SAFETY: the token proves the features.
+        unsafe { run_avx2(self, kernel) }
+    }
+    #[inline(always)]
+    fn splat(self, word: i32) -> __m256i {
+        // SAFETY: the token proves the features, here and below.
+        unsafe { _mm256_set1_epi32(word) }
+    }
+    #[inline(always)]
+    unsafe fn load(self, source: *const i32) -> __m256i {
+        // SAFETY: the caller guarantees the words.
+        unsafe { _mm256_loadu_si256(source.cast()) }
+    }
+    #[inline(always)]
+    fn words(self, vector: __m256i) -> [i32; MOST_LANES] {
+        let mut words = [0; MOST_LANES];
+        // SAFETY: half of the array is written.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) };
+        words
+    }
+    #[inline(always)]
+    fn dot(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+        self.dot_pairs(sum, x, w)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)) }
+    }
+    #[inline(always)]
+    unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::with_avx2::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_sub_epi32(sum, _mm256_mullo_epi32(x, _mm256_set1_epi32(factor))) }
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m256i {
+        let load = |source: *const u8| {
+            let mut bytes = 0u64;
+            // SAFETY: the caller guarantees `count` bytes, at most eight.
+            unsafe {
+                match count {
+                    8 => bytes = source.cast::<u64>().read_unaligned(),
+                    _ => std::ptr::copy_nonoverlapping(source, (&raw mut bytes).cast(), count),
+                }
+                let bytes = _mm_cvtsi64_si128(bytes as i64);
+                if SIGNED { _mm256_cvtepi8_epi32(bytes) } else { _mm256_cvtepu8_epi32(bytes) }
+            }
+        };
+        let (a, b) = (load(a), load(b));
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_blend_epi16::<0b1010_1010>(a, _mm256_slli_epi32::<16>(b)) }
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes_twice<const SIGNED: bool>(self, a: *const u8, b: *const u8) -> (__m256i, __m256i) {
+        // SAFETY: the token proves the features; the caller guarantees sixteen bytes.
+        unsafe {
+            // Interleaved first, because to widen takes longer.
+            let (a, b) = (_mm_loadu_si128(a.cast()), _mm_loadu_si128(b.cast()));
+            let (low, high) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
+            match SIGNED {
+                true => (_mm256_cvtepi8_epi16(low), _mm256_cvtepi8_epi16(high)),
+                false => (_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)),
+            }
+        }
+    }
+}
+
+/// Token whose existence proves that the processor supports AVX-VNNI, and the features of the AVX2 token.
+#[derive(Clone, Copy)]
+pub struct AvxVnni(Avx2);
+
+impl AvxVnni {
+    /// # Safety
+    /// The processor must have AVX-VNNI, AVX2, FMA and F16C.
+    pub(super) unsafe fn new() -> Self {
+        Self(Avx2(()))
+    }
+}
+
+#[target_feature(enable = "avxvnni,avx2,fma,f16c")]
+#[inline(never)]
+fn run_avx_vnni<K: IntegerMultiversioned>(simd: AvxVnni, kernel: K) -> K::Output {
+    kernel.run(simd)
+}
+
+impl Integers for AvxVnni {
+    type Vector = __m256i;
+    const LANES: usize = Avx2::LANES;
+    const ROWS: usize = Avx2::ROWS;
+
+    #[inline(always)]
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
+        // SAFETY: the token proves the features.
+        unsafe { run_avx_vnni(self, kernel) }
+    }
+    #[inline(always)]
+    fn splat(self, word: i32) -> __m256i {
+        self.0.splat(word)
+    }
+    #[inline(always)]
+    unsafe fn load(self, source: *const i32) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.load(source) }
+    }
+    #[inline(always)]
+    fn words(self, vector: __m256i) -> [i32; MOST_LANES] {
+        self.0.words(vector)
+    }
+    #[inline(always)]
+    fn dot(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+        // SAFETY: the token proves the features, here and below.
+        unsafe { _mm256_dpbusd_avx_epi32(sum, x, w) }
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm256_dpwssd_avx_epi32(sum, x, w) }
+    }
+    #[inline(always)]
+    unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.requantize::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
+        self.0.subtract_scaled(sum, x, factor)
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.pair_bytes::<SIGNED>(a, b, count) }
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes_twice<const SIGNED: bool>(self, a: *const u8, b: *const u8) -> (__m256i, __m256i) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.pair_bytes_twice::<SIGNED>(a, b) }
+    }
+}
+
+/// Token whose existence proves that the processor supports AVX-512 F, VL, BW, DQ and VNNI, and the
+/// features of the AVX2 token.
+#[derive(Clone, Copy)]
+pub struct Vnni(());
+
+impl Vnni {
+    /// # Safety
+    /// The processor must have AVX-512 F, VL, BW, DQ, VNNI, AVX2, FMA and F16C.
+    pub(super) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vnni,avx2,fma,f16c")]
+#[inline(never)]
+fn run_vnni<K: IntegerMultiversioned>(simd: Vnni, kernel: K) -> K::Output {
+    kernel.run(simd)
+}
+
+impl Integers for Vnni {
+    type Vector = __m512i;
+    const LANES: usize = 16;
+    const ROWS: usize = 12;
+
+    #[inline(always)]
+    fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
+        // SAFETY: the token proves the features.
+        unsafe { run_vnni(self, kernel) }
+    }
+    #[inline(always)]
+    fn splat(self, word: i32) -> __m512i {
+        // SAFETY: the token proves the features, here and below.
+        unsafe { _mm512_set1_epi32(word) }
+    }
+    #[inline(always)]
+    unsafe fn load(self, source: *const i32) -> __m512i {
+        // SAFETY: the caller guarantees the words.
+        unsafe { _mm512_loadu_si512(source.cast()) }
+    }
+    #[inline(always)]
+    fn words(self, vector: __m512i) -> [i32; MOST_LANES] {
+        let mut words = [0; MOST_LANES];
+        // SAFETY: all words are written.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
+        words
+    }
+    #[inline(always)]
+    fn dot(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_dpbusd_epi32(sum, x, w) }
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: __m512i, x: __m512i, w: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_dpwssd_epi32(sum, x, w) }
+    }
+    #[inline(always)]
+    unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::with_avx512::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sub_epi32(sum, _mm512_mullo_epi32(x, _mm512_set1_epi32(factor))) }
+    }
+    #[inline(always)]
+    unsafe fn pair_bytes<const SIGNED: bool>(self, a: *const u8, b: *const u8, count: usize) -> __m512i {
+        // SAFETY: the caller guarantees `count` bytes, at most sixteen; masked ones are not accessed.
+        let load = |source: *const u8| unsafe {
+            let bytes = match count {
+                16 => _mm_loadu_si128(source.cast()),
+                _ => _mm_maskz_loadu_epi8(((1u32 << count) - 1) as __mmask16, source.cast()),
+            };
+            if SIGNED { _mm512_cvtepi8_epi32(bytes) } else { _mm512_cvtepu8_epi32(bytes) }
+        };
+        let (a, b) = (load(a), load(b));
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b)) }
+    }
+}
