@@ -21,6 +21,8 @@ use crate::measure::timing::milliseconds;
 const PREPARING: f64 = 0.5;
 /// Share of the budget after which no further number of threads of the CPU is prepared.
 const PREPARING_CPU: f64 = 0.8;
+/// Share of the budget after which the race of the CPU and hardware ends, if software adapters follow.
+const BEFORE_SOFTWARE: f64 = 0.35;
 /// Share of the budget after which accuracy is not compared on further inputs.
 const COMPARING: f64 = 0.6;
 /// Share of the budget after which the first race ends, and no further number of threads is prepared.
@@ -129,10 +131,17 @@ impl Session<'_> {
         let first = self.again(first)?;
         self.contenders.push(first);
         let on_cpu = if plan.cpu { configurations::on_cpu(available) } else { Vec::new() };
-        let mut on_gpus = configurations::on_gpus(kinds, plan.adapters, available);
-        on_gpus.sort_by_key(|configuration| configuration.gpu.as_ref().is_some_and(|gpu| gpu.is_software));
         on_cpu.into_iter().skip(1).for_each(|configuration| self.prepare(configuration, PREPARING_CPU));
-        on_gpus.into_iter().for_each(|configuration| self.prepare(configuration, PREPARING));
+        let on_gpus = configurations::on_gpus(kinds, plan.adapters, available).into_iter();
+        let is_software = |it: &Configuration| it.gpu.as_ref().is_some_and(|gpu| gpu.is_software);
+        let (software, hardware): (Vec<_>, Vec<_>) = on_gpus.partition(is_software);
+        hardware.into_iter().for_each(|configuration| self.prepare(configuration, PREPARING));
+        if !software.is_empty() {
+            // They may take the rest of the budget.
+            self.time(BEFORE_SOFTWARE, |_| true);
+            self.contenders[0].start_anew().map_err(|failure| given.explain(self.setup.entry.name, failure))?;
+        }
+        software.into_iter().for_each(|configuration| self.prepare(configuration, PREPARING));
         Ok(given)
     }
 

@@ -5,6 +5,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::console::Console;
+
 pub(super) const INK: RGBColor = RGBColor(0x1c, 0x24, 0x30);
 pub(super) const MUTED: RGBColor = RGBColor(0x5c, 0x66, 0x72);
 const GRID: RGBColor = RGBColor(0xdf, 0xe3, 0xe8);
@@ -21,7 +23,7 @@ const NARROW: u32 = 500;
 /// The size of texts, which plotters divides by 1.24: about 12 pixels.
 pub(super) const FONT: i32 = 15;
 /// Widths of a character of a label, and of the labels of wide charts at most, in pixels.
-const LABEL: (i32, i32) = (7, 380);
+const LABEL: (i32, i32) = (8, 400);
 /// Height of the axis below the bars, in pixels.
 const AXIS: i32 = 22;
 
@@ -60,11 +62,11 @@ impl Frame {
         let most = most.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let width = width as i32;
         match width < NARROW as i32 {
-            true => Self { left: 4, right: width - 104, row: 42, top: 21, bar: 14, most },
+            true => Self { left: 4, right: width - 124, row: 42, top: 21, bar: 14, most },
             false => {
                 let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as i32;
                 let left = (longest * LABEL.0 + 16).clamp(110, LABEL.1);
-                Self { left, right: width - 130, row: 28, top: 6, bar: 16, most }
+                Self { left, right: width - 150, row: 28, top: 6, bar: 16, most }
             }
         }
     }
@@ -128,7 +130,12 @@ fn draw(area: &Area<'_>, bars: &[Bar], unit: &str, frame: &Frame) -> Drawn {
             true => {
                 area.draw_text(&bar.label, &label(HPos::Right, VPos::Center), (frame.left - 8, (upper + lower) / 2))?
             }
-            false => area.draw_text(&bar.label, &label(HPos::Left, VPos::Top), (frame.left, top + 4))?,
+            // Names lose their middle where there is no room for them.
+            false => area.draw_text(
+                &Console::plain().name(&bar.label),
+                &label(HPos::Left, VPos::Top),
+                (frame.left, top + 4),
+            )?,
         }
     }
     area.present()?;

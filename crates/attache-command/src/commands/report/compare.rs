@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::chart::{Bar, CPU, GPU};
 use super::data::{Data, Machine, ModelData};
-use super::page::{charted, embedded, key, whole};
+use super::page::{capital, charted, embedded, key, whole};
 use crate::commands::advise::study::Measured;
 use crate::commands::bench::compare::speedup;
 use crate::console::{Console, Report};
@@ -145,27 +145,25 @@ fn lines(title: &str, earlier: &ModelData, later: &ModelData) -> Vec<Line> {
     names.chain(alone.filter(|name| find(later, name).is_none())).map(line).collect()
 }
 
-/// Returns in what the machines and versions of two reports differ.
+/// Returns in what the machines, the measured adapters and the versions of two reports differ.
 fn machines(before: &Data, after: &Data) -> Vec<String> {
-    let list = |adapters: &[String]| if adapters.is_empty() { "none".to_owned() } else { adapters.join(", ") };
-    let texts = |Machine { system, cpu, threads, adapters }: &Machine| {
-        [
-            ("system", system.clone()),
-            ("CPU", cpu.clone()),
-            ("CPU threads", threads.to_string()),
-            ("adapters", list(adapters)),
-        ]
+    let texts = |Machine { system, cpu, threads, .. }: &Machine| {
+        [("system", system.clone()), ("CPU", cpu.clone()), ("CPU threads", threads.to_string())]
     };
-    let version = |data: &Data| ("version of Attaché", data.version.clone());
+    let others = |data: &Data| {
+        let adapters = &data.machine.adapters;
+        let adapters = if adapters.is_empty() { "none".to_owned() } else { adapters.join(", ") };
+        [("measured adapters", adapters), ("version of Attaché", data.version.clone())]
+    };
     let differ = |((what, before), (_, after)): ((&str, String), (&str, String))| {
         (before != after).then(|| format!("{what}: {before} before, {after} after"))
     };
-    let all = texts(&before.machine).into_iter().zip(texts(&after.machine));
-    let mut notes: Vec<String> = all.filter_map(differ).collect();
+    let mut notes: Vec<String> =
+        texts(&before.machine).into_iter().zip(texts(&after.machine)).filter_map(differ).collect();
     if !notes.is_empty() {
         notes.insert(0, "the machines differ, so that times say little of versions".to_owned());
     }
-    notes.extend(differ((version(before), version(after))));
+    notes.extend(others(before).into_iter().zip(others(after)).filter_map(differ));
     notes
 }
 
@@ -224,7 +222,7 @@ fn body(reports: &[Data; 2], comparison: &Comparison) -> Markup {
         }
         main {
             @if !remarks.is_empty() {
-                section { h2 { "What differs" } ul { @for remark in &remarks { li { (remark) } } } }
+                section { h2 { "What differs" } ul { @for remark in &remarks { li { (capital(remark)) "." } } } }
             }
             @for model in models {
                 section {
@@ -299,10 +297,18 @@ mod tests {
         after.version = "2".to_owned();
         let comparison = Comparison::of(&before, &after);
         let page = body(&[before, after], &comparison).into_string();
-        for part in
-            ["the machines differ", "CPU threads: 4 before, 8 after", "none before, Fast 1 after", "Attaché: 1 before"]
-        {
+        for part in [
+            "he machines differ, so",
+            "CPU threads: 4 before, 8 after",
+            "none before, Fast 1 after",
+            "Attaché: 1 before",
+        ] {
             assert!(comparison.notes.iter().any(|note| note.contains(part)) && page.contains(part), "{part}: {page}");
         }
+        let alone = Comparison::of(
+            &data(&[]),
+            &Data { machine: Machine { adapters: vec!["A".to_owned()], ..data(&[]).machine }, ..data(&[]) },
+        );
+        assert_eq!(alone.notes, ["measured adapters: none before, A after"], "the machine is the same");
     }
 }

@@ -111,7 +111,9 @@ fn overview(data: &Data) -> Markup {
             div.scroll tabindex="0" role="region" aria-label="All models" { table.cards {
                 caption { "The best configuration of each. Speedup: over the CPU with its default number of threads." }
                 thead { tr {
-                    @for name in ["Model", "Best", "Run", "Speedup", "Start-up"] { th scope="col" { (name) } }
+                    @for name in ["Model", "Best", "Run", "Speedup", "Start-up"] {
+                        th.wrap[name == "Best"] scope="col" { (name) }
+                    }
                 } }
                 tbody { @for (index, model) in data.models.iter().enumerate() {
                     @let best = model.study.chosen();
@@ -186,7 +188,7 @@ fn listed(texts: &[String]) -> String {
     if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
@@ -278,8 +280,8 @@ fn configurations(study: &Study) -> Markup {
         div.scroll tabindex="0" role="region" aria-label="All configurations" { table.cards {
             caption { "★ is advised. Speedup: over " (study.default_text()) "." }
             thead { tr {
-                @for name in ["Configuration", "Run", "Speedup", "Accuracy", "5 % – 95 %", "Runs", "Start-up", "Memory", "Delegated"] {
-                    th scope="col" { (name) }
+                @for name in ["Configuration", "Run", "Speedup", "Accuracy", "5 % – 95 %", "Runs", "Start-up", "Memory", "Delegated operators"] {
+                    th.wrap[name == "Accuracy"] scope="col" { (name) }
                 }
             } }
             tbody { @for (index, measured) in study.configurations.iter().enumerate() {
@@ -288,14 +290,17 @@ fn configurations(study: &Study) -> Markup {
                     td data-name="Run" { (run(measured)) }
                     td data-name="Speedup" { (speedup(study, measured)) }
                     td.wrap data-name="Accuracy" {
-                        @if index == study.default { "the reference" } @else { (measured.accuracy_text()) }
-                        @if let Some(objection) = measured.objection() { "; " span.bad { "not advised" } ", " (objection) }
+                        @match measured.objection() {
+                            Some(objection) => { span.bad { "not advised" } ", " (objection) }
+                            None if index == study.default => { "the reference" }
+                            None => { (measured.accuracy_text()) }
+                        }
                     }
                     td data-name="5 % – 95 %" { @if let Some(times) = measured.e2e_ms { (time(times.p5)) " – " (time(times.p95)) } }
                     td data-name="Runs" { @if let Some(times) = measured.e2e_ms { (times.count) } }
                     td data-name="Start-up" { (start(measured)) }
                     td data-name="Memory" { (megabytes(measured.arena_bytes + measured.weights_bytes)) }
-                    td data-name="Delegated" { (measured.nodes_delegated) " of " (counted(measured.nodes, "operator", "operators")) }
+                    td data-name="Delegated operators" { (measured.nodes_delegated) " of " (measured.nodes) }
                 }
             } }
         } }
@@ -369,7 +374,7 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), page.matches("role=\"img\" aria-label=\"").count());
         assert_eq!(page.matches("<svg").count(), page.matches("</title>").count() - 1, "the page has one too");
         assert_eq!(page.matches("<table").count(), page.matches("<caption").count());
-        assert_eq!(page.matches("<th ").count(), page.matches(" scope=\"").count());
+        assert_eq!(page.matches("<th").count() - page.matches("<thead").count(), page.matches(" scope=\"").count());
         assert_eq!(page.matches("class=\"scroll\"").count(), page.matches("class=\"scroll\" tabindex=\"0\"").count());
     }
 
