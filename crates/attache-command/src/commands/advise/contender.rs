@@ -209,3 +209,84 @@ impl Contender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use attache::model::schema::BuiltinOperator;
+    use attache::{DataType, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+
+    use super::super::configurations::GpuConfiguration;
+    use super::*;
+    use crate::arguments::{LimitArguments, QuantizedName};
+    use crate::inputs::InputArguments;
+
+    fn model() -> Model {
+        let mut builder = ModelBuilder::new("relu");
+        let main = builder.subgraph("main");
+        let [x, y] = ["x", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [2])));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+        builder.inputs(main, &[x]).outputs(main, &[y]);
+        Model::from_bytes(builder.finish()).unwrap()
+    }
+
+    /// Judges two GPUs in f32 and f16 whose outputs are off by these shares, and returns why each is refused.
+    fn refused(off: [f32; 2], tolerance: Option<f64>, is_hybrid: bool) -> [Option<String>; 2] {
+        let (model, inputs, limits) = (model(), InputArguments::default(), LimitArguments::default());
+        let entry = Entry::first(&model, "relu", Vec::new());
+        let plan = Plan {
+            budget: 1.0,
+            reserved: 0.0,
+            cpu: true,
+            adapters: &[],
+            no_gpu: None,
+            known: &[],
+            tolerance,
+            steps: None,
+            exhaustive: false,
+            inputs: &inputs,
+            limits: &limits,
+        };
+        let console = Console::plain();
+        let setup = Setup { entry: &entry, plan: &plan, console: &console, is_hybrid };
+        let cpu = Configuration { gpu: None, threads: 1 };
+        let run = |contender: &mut Contender, values: [f32; 2]| {
+            contender.caller.inputs[0] = values.map(f32::to_ne_bytes).concat();
+            contender.caller.end_to_end().unwrap();
+        };
+        let (mut reference, _) = Contender::first(&setup, &cpu).unwrap();
+        run(&mut reference, [1.0, 0.5]);
+        let mut all: Vec<Contender> = vec![reference];
+        for (precision, off) in [PrecisionName::F32, PrecisionName::F16].into_iter().zip(off) {
+            let mut contender = Contender::prepare(&setup, cpu.clone(), &all[0].caller).unwrap();
+            run(&mut contender, [1.0 + off, 0.5]);
+            let (adapter, backend) = ("A".to_owned(), "vulkan".to_owned());
+            let quantized = QuantizedName::Auto;
+            let gpu = GpuConfiguration { adapter, backend, is_software: false, precision, quantized };
+            (contender.device.precision, contender.measured.configuration.gpu) = (precision, Some(gpu));
+            contender.compare(&all[0].caller, &setup).unwrap();
+            all.push(contender);
+        }
+        judge(&mut all, &setup);
+        assert_eq!(all[0].measured.refused, None);
+        [1, 2].map(|index| all[index].measured.refused.clone())
+    }
+
+    #[test]
+    fn sixteen_bits_are_not_judged_more_leniently_than_a_refused_f32() {
+        let is_refused = |off, tolerance, is_hybrid| refused(off, tolerance, is_hybrid).map(|reason| reason.is_some());
+        assert_eq!(is_refused([1e-6, 5e-3], None, false), [false, false], "16 bits may differ more");
+        assert_eq!(is_refused([1e-6, 5e-2], None, false), [false, true]);
+        assert_eq!(is_refused([5e-3, 5e-3], None, false), [true, true], "the difference is not one of 16 bits");
+        assert_eq!(is_refused([5e-3, 5e-5], None, false), [true, false]);
+        let reason = refused([5e-3, 5e-3], None, false)[1].clone().unwrap();
+        assert!(reason.contains("1e-4 is allowed, as in f32"), "{reason}");
+    }
+
+    #[test]
+    fn dynamic_range_quantization_has_one_tolerance_at_every_precision() {
+        let is_refused = |off, tolerance, is_hybrid| refused(off, tolerance, is_hybrid).map(|reason| reason.is_some());
+        assert_eq!(is_refused([2e-2, 2e-2], None, true), [false, false]);
+        assert_eq!(is_refused([6e-2, 6e-2], None, true), [true, true]);
+        assert_eq!(is_refused([2e-2, 2e-2], Some(1e-3), true), [true, true], "the command line decides");
+    }
+}
