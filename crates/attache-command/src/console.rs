@@ -113,14 +113,23 @@ impl Console {
 
     /// Prints a line to standard error.
     fn note(&self, line: &str) {
+        // Messages may have several lines, and names of files in them.
+        let clean = line.split('\n').map(visible).collect::<Vec<_>>().join("\n");
         // If standard error is closed, there is nowhere left to report it.
-        let _ = writeln!(io::stderr(), "{line}");
+        let _ = writeln!(io::stderr(), "{clean}");
     }
 
     /// Prints a warning to standard error.
     pub(crate) fn warn(&self, line: &str) {
         if !self.quiet {
             self.note(&format!("warning: {line}"));
+        }
+    }
+
+    /// Says on standard error how far a long command is, on terminals only.
+    pub(crate) fn say_progress(&self, line: &str) {
+        if !self.quiet && io::stderr().is_terminal() {
+            self.note(line);
         }
     }
 
@@ -290,9 +299,21 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Whether a terminal or a page obeys a character instead of showing it: control characters, and those that change the
+/// direction of writing, break lines or have no width.
+pub(crate) fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Returns a text from a file, such as a name, with replacements for the characters that are obeyed instead of shown.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars().map(|character| if is_hidden(character) { '\u{fffd}' } else { character }).collect()
+}
+
 /// Shortens a text to `most` characters by replacing its middle with `…`. Control characters are replaced.
 fn elide(text: &str, most: usize) -> String {
-    let clean = |character: char| if character.is_control() { '\u{fffd}' } else { character };
+    let clean = |character: char| if is_hidden(character) { '\u{fffd}' } else { character };
     let count = text.chars().count();
     if count <= most {
         return text.chars().map(clean).collect();
@@ -369,6 +390,7 @@ mod tests {
         assert!(short.starts_with("begin") && short.ends_with("end") && short.contains('…'), "{short}");
         assert_eq!(short.chars().count(), MOST_NAME);
         assert_eq!(console.name("\x1b[31m\na"), "\u{fffd}[31m\u{fffd}a");
+        assert_eq!(visible("a\u{1}\u{202e}\u{2028}é漢"), "a\u{fffd}\u{fffd}\u{fffd}é漢");
         assert_eq!(Console { width: Some(20), ..console }.name(&name).chars().count(), LEAST_NAME);
         assert_eq!(elide("abc", 0), "…");
     }

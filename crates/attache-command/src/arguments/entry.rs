@@ -5,7 +5,7 @@ use attache::model::{Subgraph, Tensor};
 use attache::{Error, ErrorKind, Model, Shape, stages};
 
 use crate::arguments::{EntryArguments, assign};
-use crate::console::Console;
+use crate::console::{Console, is_hidden};
 use crate::failure::Failure;
 
 /// New shapes of inputs, as pairs of input index and extents.
@@ -170,10 +170,23 @@ fn written(extents: &[usize]) -> String {
     }
 }
 
-/// Quotes a word for a shell.
+/// Quotes a word for a shell. Characters that a terminal would not show are written as escapes.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "_-./:,=".contains(character);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    if word.chars().all(|character| !is_hidden(character)) {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    let escaped = |character: char| match character {
+        '\'' | '\\' => format!("\\{character}"),
+        _ if is_hidden(character) => {
+            character.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\{byte:03o}")).collect()
+        }
+        _ => character.to_string(),
+    };
+    format!("$'{}'", word.chars().map(escaped).collect::<String>())
 }
 
 #[cfg(test)]
@@ -232,6 +245,26 @@ mod tests {
         }
         let model = model(&["x"]);
         assert_eq!(Entry::first(&model, "m", Vec::new()).options(&vec![(0, vec![])]), "--shape 'x=[]'");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let cases = [
+            ("a-b/c.tflite", "a-b/c.tflite"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("a'b", "'a'\\''b'"),
+            ("a\n'\u{202e}", "$'a\\012\\'\\342\\200\\256'"),
+        ];
+        for (word, expected) in cases {
+            assert_eq!(quoted(word), expected);
+            #[cfg(unix)]
+            if let Ok(output) =
+                std::process::Command::new("bash").args(["-c", &format!("printf %s {expected}")]).output()
+            {
+                assert_eq!(output.stdout, word.as_bytes(), "{word:?}");
+            }
+        }
     }
 
     #[test]

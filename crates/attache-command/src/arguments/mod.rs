@@ -338,6 +338,19 @@ pub(crate) struct LimitArguments {
 }
 
 impl LimitArguments {
+    /// Returns the limits that the command line gives: the name of the library's field, and the value.
+    pub(crate) fn given(&self) -> Vec<(&'static str, u64)> {
+        let wide = |number: Option<usize>| number.and_then(|number| u64::try_from(number).ok());
+        let all = [
+            ("tensor_bytes", self.limit_tensor_bytes),
+            ("arena_bytes", self.limit_arena_bytes),
+            ("operators", wide(self.limit_operators)),
+            ("multiply_adds", self.limit_multiply_adds),
+            ("loop_steps", self.limit_loop_steps),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
     /// Returns the library's default limits, overridden by the command line.
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
@@ -475,6 +488,8 @@ impl Stage {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
 
     fn find(name: &str) -> Option<usize> {
@@ -502,6 +517,17 @@ mod tests {
         let command = DeviceArguments::augment_args(clap::Command::new("x"));
         let ids = command.get_arguments().map(|argument| argument.get_id().as_str());
         assert_eq!(ids.filter(|id| !id.starts_with("limit_")).collect::<Vec<_>>(), DeviceArguments::IDS);
+    }
+
+    #[test]
+    fn every_limit_that_is_given_is_listed() {
+        let command = LimitArguments::augment_args(clap::Command::new("x"));
+        let ids: Vec<String> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+        let line = ids.iter().flat_map(|id| [format!("--{}", id.replace('_', "-")), "7".to_owned()]);
+        let matches = command.clone().get_matches_from(["x".to_owned()].into_iter().chain(line));
+        let given = LimitArguments::from_arg_matches(&matches).unwrap().given();
+        assert_eq!(given.iter().map(|(name, _)| format!("limit_{name}")).collect::<Vec<_>>(), ids);
+        assert!(LimitArguments::default().given().is_empty());
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Bench {
         let profiles = match &profiled {
             Some(device) => {
                 let caller = caller.with(device.interpreter(&entry)?);
-                Some(Profiles::measure(device, caller, figures.partitions)?)
+                Some(Profiles::measure(device, caller, figures.partitions, profile::MOST_SECONDS)?)
             }
             None => None,
         };

@@ -1,7 +1,7 @@
 //! `attache diff`: compares the outputs of a delegate with those of the CPU, as a whole or by operator.
 
 mod bisect;
-mod hybrid;
+pub(super) mod hybrid;
 mod operators;
 pub(super) mod outputs;
 

@@ -16,9 +16,9 @@ use serde_json::json;
 
 use super::Command;
 use super::advise::study::Plan;
-use super::advise::{BUDGET, ways};
+use super::advise::{BUDGET, configurations};
 use crate::arguments::{LimitArguments, seconds, tolerance};
-use crate::console::{Console, Report, counted};
+use crate::console::{Console, Report, counted, visible};
 use crate::device::{Adapter, adapters};
 use crate::failure::{Failure, Status};
 use crate::inputs::InputArguments;
@@ -32,7 +32,13 @@ const PAGE: &str = "index.html";
 /// The name of the data in the same folder.
 const JSON: &str = "report.json";
 
+/// The share of the budget that is left to profiles.
+const PROFILES: f64 = 0.15;
+
 #[derive(Args, Debug)]
+#[command(
+    override_usage = "attache report [OPTIONS] <MODEL>...\n       attache report --compare <BEFORE> <AFTER> [--out <DIR>]"
+)]
 pub(super) struct ReportCommand {
     /// .tflite files, or names of built-in models (`attache zoo` lists them)
     #[arg(value_name = "MODEL", required_unless_present = "compare")]
@@ -44,18 +50,19 @@ pub(super) struct ReportCommand {
     /// Folder for the page (index.html) and its data (report.json), which is made if it does not exist [default: report]
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seconds that measuring one model may take, without its profile [default: 20]
+    /// Seconds that measuring one model may take, unless its first run alone takes longer [default: 20]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     budget: Option<f64>,
-    /// Largest difference from the CPU of what is advised, relative to an output's largest value [default: 1e-4, and 1e-2
-    /// in 16 bits]
+    /// Largest difference from the CPU of what is advised, relative to an output's largest value [default: 1e-4, 1e-2 in 16
+    /// bits, and 0.05 for models with dynamic range quantization]
     #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = tolerance)]
     tolerance: Option<f64>,
-    /// Quantization steps by which outputs may differ: N for every element, and M for P percent of the elements; none
-    /// by default
+    /// Quantization steps by which outputs may differ: N for every element, and M for P percent of the elements, as 2 or
+    /// 2:99.5:1; none by default
     #[arg(long, value_name = "N[:P:M]")]
     quantization_steps: Option<QuantizationSteps>,
-    /// Compare two reports, each given by its folder, page or JSON, instead of measuring; with --out also as a page
+    /// Compare two reports, each given by its folder, page or JSON, instead of measuring; with --out also as a page,
+    /// comparison.html in that folder
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     #[arg(conflicts_with_all = ["models", "devices", "budget", "tolerance", "quantization_steps", "LimitArguments"])]
     compare: Option<Vec<PathBuf>>,
@@ -65,7 +72,6 @@ pub(super) struct ReportCommand {
 
 impl Command for ReportCommand {
     fn run(self, console: &Console) -> Result<Report, Failure> {
-        self.out.as_deref().map_or(Ok(()), files::check_folder)?;
         match self.compare.as_deref() {
             Some([before, after]) => compare::compare(console, before, after, self.out.as_deref()),
             _ => self.measure(console),
@@ -77,56 +83,84 @@ impl Command for ReportCommand {
 struct Devices {
     cpu: bool,
     adapters: Vec<Adapter>,
+    /// What to say if GPUs were asked for and there are none.
+    missing: Option<&'static str>,
 }
 
 impl ReportCommand {
     fn measure(&self, console: &Console) -> Result<Report, Failure> {
         let folder = self.out.clone().unwrap_or_else(|| PathBuf::from("report"));
-        files::check_folder(&folder)?;
-        let devices = chosen(&self.devices, adapters())?;
+        prepare(&folder, &[PAGE, JSON])?;
+        let known = configurations::usable(adapters());
+        let devices = chosen(&self.devices, &known)?;
         let inputs = InputArguments::default();
         let plan = Plan {
             budget: self.budget.unwrap_or(BUDGET),
+            reserved: PROFILES,
             cpu: devices.cpu,
             adapters: &devices.adapters,
+            no_gpu: devices.missing,
+            known: &known,
             tolerance: self.tolerance,
             steps: self.quantization_steps,
             exhaustive: false,
             inputs: &inputs,
             limits: &self.limits,
         };
-        let (mut models, mut failures) = (Vec::new(), Vec::new());
-        let mut first: Option<Failure> = None;
-        for model in &self.models {
-            match gather(console, model, &plan) {
-                Ok(data) => models.push(data),
-                Err(failure) => {
-                    console.warn(&format!("{failure}; the report is without it"));
-                    let model = model.display().to_string();
-                    let message = failure.message.strip_prefix(&format!("{model}: ")).unwrap_or(&failure.message);
-                    failures.push(FailureData { message: message.to_owned(), model });
-                    first.get_or_insert(failure);
-                }
-            }
-        }
-        if let Some(failure) = first.clone().filter(|_| models.is_empty()) {
-            return Err(failure);
-        }
-        let data = Data {
+        let mut data = Data {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             made: machine::utc(SystemTime::now()),
             machine: described(&devices),
-            models,
-            failures,
+            models: Vec::new(),
+            failures: Vec::new(),
         };
-        let status = first.map_or(Status::Success, |failure| failure.status());
-        written(&folder, &data).map(|report| Report { status, ..report })
+        let mut failed: Vec<Failure> = Vec::new();
+        let mut written = None;
+        for (index, model) in self.models.iter().enumerate() {
+            if self.models.len() > 1 {
+                console.say_progress(&format!("{} of {}: {}", index + 1, self.models.len(), model.display()));
+            }
+            match gather(console, model, &plan) {
+                Ok(measured) => data.models.push(measured),
+                Err(failure) => {
+                    let model = model.display().to_string();
+                    let message = failure.message.strip_prefix(&format!("{model}: ")).unwrap_or(&failure.message);
+                    data.failures.push(FailureData { message: visible(message), model: visible(&model) });
+                    failed.push(failure);
+                }
+            }
+            // Whatever ends the program later, what was measured is kept.
+            written = if data.models.is_empty() { None } else { Some(write(&folder, &data)?) };
+        }
+        let mut failures = failed.iter();
+        let Some(report) = written else {
+            // The first failure is the command's.
+            let first = failures.next().cloned();
+            failures.for_each(|failure| console.warn(&failure.to_string()));
+            return Err(first.unwrap_or_else(|| Failure::usage("there is no model; name one")));
+        };
+        failures.for_each(|failure| console.warn(&format!("{failure}; the report is without it")));
+        let status = failed.first().map_or(Status::Success, Failure::status);
+        Ok(Report { status, ..report })
     }
 }
 
+/// Returns an error if files of these names cannot be written in a folder, or would replace what is no report.
+fn prepare(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+    files::probe_folder(folder)?;
+    for path in names.iter().map(|name| folder.join(name)).filter(|path| path.exists()) {
+        let is_own = files::read_text(&path).is_ok_and(|text| page::is_report(&text));
+        if !is_own {
+            let text = "this is there already, and no report; name another folder with --out, or remove it";
+            return Err(Failure::usage(text).at(path.display()));
+        }
+    }
+    Ok(())
+}
+
 /// Writes the page and its data, and says where.
-fn written(folder: &Path, data: &Data) -> Result<Report, Failure> {
+fn write(folder: &Path, data: &Data) -> Result<Report, Failure> {
     let json = json!(data);
     let text = json.to_string();
     let page = page::page(data, &text);
@@ -151,11 +185,12 @@ fn described(devices: &Devices) -> Machine {
     }
 }
 
-/// Returns the devices that the words of `--devices` mean, of these adapters.
-fn chosen(words: &[String], adapters: Vec<Adapter>) -> Result<Devices, Failure> {
-    let usable = ways::usable(adapters);
-    let mut devices = Devices { cpu: words.is_empty(), adapters: Vec::new() };
-    let usual = ["gpu".to_owned()];
+/// Returns the devices that the words of `--devices` mean, of these adapters. `gpu` and `software` may find nothing if
+/// something else is asked for too.
+fn chosen(words: &[String], usable: &[Adapter]) -> Result<Devices, Failure> {
+    let usual = ["cpu", "gpu"].map(str::to_owned);
+    let mut devices = Devices { cpu: false, adapters: Vec::new(), missing: None };
+    let mut missing: Option<&str> = None;
     for word in if words.is_empty() { &usual[..] } else { words } {
         let lower = word.trim().to_lowercase();
         let fits = |adapter: &&Adapter| match lower.as_str() {
@@ -163,19 +198,29 @@ fn chosen(words: &[String], adapters: Vec<Adapter>) -> Result<Devices, Failure> 
             "software" => adapter.is_software,
             text => adapter.name.to_lowercase().contains(text),
         };
-        let found: Vec<Adapter> = usable.iter().filter(fits).cloned().collect();
+        let found: Vec<&Adapter> = usable.iter().filter(fits).collect();
         match lower.as_str() {
             "cpu" => devices.cpu = true,
             "" => return Err(Failure::usage("--devices: a name is empty; write for instance cpu,gpu")),
-            "gpu" if words.is_empty() => {}
-            _ if found.is_empty() => return Err(unknown(word, &usable)),
-            _ => {}
+            "gpu" | "software" if found.is_empty() => missing = Some(word),
+            _ if found.is_empty() => return Err(unknown(word, usable)),
+            _ => {
+                for adapter in found {
+                    if !devices.adapters.contains(adapter) {
+                        devices.adapters.push(adapter.clone());
+                    }
+                }
+            }
         }
-        if lower != "cpu" {
-            let known = |adapter: &Adapter| devices.adapters.contains(adapter);
-            let new: Vec<Adapter> = found.into_iter().filter(|adapter| !known(adapter)).collect();
-            devices.adapters.extend(new);
+    }
+    if let Some(word) = missing.filter(|_| devices.adapters.is_empty()) {
+        if !devices.cpu {
+            return Err(unknown(word, usable));
         }
+        devices.missing = Some(match word {
+            "software" => "there is neither a GPU nor a software adapter",
+            _ => "there is no hardware GPU; --devices cpu,software measures what stands in for one",
+        });
     }
     Ok(devices)
 }
@@ -211,7 +256,7 @@ mod tests {
 
     fn names(words: &[&str]) -> Result<(bool, Vec<String>), Failure> {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-        let devices = chosen(&words, vec![adapter("Fast 1", false), adapter("llvmpipe", true)])?;
+        let devices = chosen(&words, &[adapter("Fast 1", false), adapter("llvmpipe", true)])?;
         Ok((devices.cpu, devices.adapters.into_iter().map(|adapter| adapter.name).collect()))
     }
 
@@ -224,9 +269,27 @@ mod tests {
         let failure = names(&["cpu", "tpu"]).unwrap_err();
         assert!(failure.message.contains("--devices tpu") && failure.message.contains("llvmpipe"), "{failure}");
         assert!(names(&["cpu", ""]).is_err());
-        assert!(
-            chosen(&["gpu".to_owned()], Vec::new()).is_err_and(|failure| failure.message.contains("no hardware GPU"))
-        );
-        assert!(chosen(&[], Vec::new()).is_ok_and(|devices| devices.cpu));
+        let without = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+            chosen(&words, &[])
+        };
+        assert!(without(&["gpu"]).is_err_and(|failure| failure.message.contains("no hardware GPU")));
+        for words in [&[][..], &["cpu", "gpu"], &["gpu", "cpu", "software"]] {
+            let devices = without(words).unwrap();
+            assert!(devices.cpu && devices.missing.is_some(), "{words:?}");
+        }
+        assert!(without(&["cpu"]).is_ok_and(|devices| devices.missing.is_none()), "no GPU was asked for");
+    }
+
+    #[test]
+    fn only_reports_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(PAGE);
+        assert!(prepare(folder.path(), &[PAGE, JSON]).is_ok());
+        std::fs::write(&path, "<html>my own page</html>").unwrap();
+        let failure = prepare(folder.path(), &[PAGE, JSON]).unwrap_err();
+        assert!(failure.message.contains("no report; name another folder"), "{failure}");
+        write(&folder.path().join("other"), &data::tests::data(&[("m", "1", 5.0)])).unwrap();
+        assert!(prepare(&folder.path().join("other"), &[PAGE, JSON]).is_ok());
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
             Ok(target) => format!("this is a link to {}, which is not there; name another file", target.display()),
             Err(_) => "there is no such file; check the path".to_owned(),
         },
-        ErrorKind::PermissionDenied => "permission denied; make it readable, or copy it to where it is".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied; make it readable, or name a copy that is".to_owned(),
         ErrorKind::NotADirectory => "a part of this path is a file, not a directory; check the path".to_owned(),
         _ => format!("it cannot be read: {}; name another file", reason(error)),
     };
@@ -209,6 +209,15 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Returns an error if no file can be written in the folder at `path`, which need not exist. Leaves nothing there.
+pub(crate) fn probe_folder(path: &Path) -> Result<(), Failure> {
+    let folder = Folder::make(path)?;
+    let draft = Draft::write(&path.join("probe"), b"").map_err(|error| unwritable(path, &error))?;
+    drop(draft);
+    drop(folder);
+    Ok(())
+}
+
 /// Returns the error for a file or folder that cannot be written.
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let text = match error.kind() {
@@ -269,6 +278,18 @@ mod tests {
         assert!(check_destinations([&file, &file].map(PathBuf::as_path)).unwrap_err().message.contains("two options"));
         assert!(write(&folder.path().join("no/file"), b"x").unwrap_err().message.contains("make it first"));
         assert!(write(folder.path(), b"x").unwrap_err().message.contains("this is a directory"));
+    }
+
+    #[test]
+    fn a_probe_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        probe_folder(&folder.path().join("a/b")).unwrap();
+        probe_folder(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        write(&folder.path().join("file"), b"x").unwrap();
+        assert!(probe_folder(&folder.path().join("file/a")).is_err());
+        // Nothing can be made here, not even by root.
+        assert!(!Path::new("/proc").is_dir() || probe_folder(Path::new("/proc/self")).is_err());
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Random {
     }
 
     /// Returns a float, uniform in [−1, 1).
-    fn float(&mut self) -> f32 {
+    pub(crate) fn float(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 

@@ -38,6 +38,11 @@ impl Source {
         Err(no_model(model))
     }
 
+    /// Whether this is a built-in model.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self.origin, Origin::BuiltIn(_))
+    }
+
     /// Opens the model. A file is mapped into memory, not read; a built-in model is built.
     pub(crate) fn open(&self) -> Result<Model, Failure> {
         match &self.origin {
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_built_in_model_needs_no_file() {
-        assert!(Source::find(Path::new("lstm_128")).is_ok_and(|source| source.open().is_ok()));
+        assert!(Source::find(Path::new("lstm_128")).is_ok_and(|source| source.is_built_in() && source.open().is_ok()));
         assert!(text(Path::new("lstm_129")).contains("lstm_128"));
     }
 }

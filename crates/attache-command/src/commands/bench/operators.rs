@@ -5,7 +5,7 @@ use attache::ProfiledOperator;
 use serde::{Deserialize, Serialize};
 
 use super::operator::{Operator, label, median, names, percent};
-use crate::console::Console;
+use crate::console::{Console, counted};
 
 /// A step of a run on the CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,9 @@ impl CpuProfile {
     /// Summarizes the profile in one line.
     pub(super) fn summary(&self) -> String {
         let Self { runs, cpu_us, operators, .. } = self;
-        format!("CPU {cpu_us:.1} µs in {} operators; medians of {runs} runs", operators.len())
+        let operators = counted(operators.len(), "operator", "operators");
+        let runs = if *runs == 1 { "of 1 run".to_owned() } else { format!("medians of {runs} runs") };
+        format!("CPU {cpu_us:.1} µs in {operators}; {runs}")
     }
 
     /// Formats the tables of operators and of sums as text, followed by the summary.
@@ -146,7 +148,7 @@ pub(super) mod tests {
         let begins: Vec<f64> = profile.begins().map(|(begin, _)| begin).collect();
         assert_eq!(begins, [0.0, 1.0, 5.0]);
         let text = profile.text(&Console::plain());
-        assert!(text.contains("1 ADD") && text.ends_with("CPU 8.0 µs in 3 operators; medians of 1 runs"), "{text}");
+        assert!(text.contains("1 ADD") && text.ends_with("CPU 8.0 µs in 3 operators; of 1 run"), "{text}");
     }
 
     #[test]

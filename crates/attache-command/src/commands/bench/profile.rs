@@ -16,8 +16,8 @@ use crate::measure::timing::Stop;
 const WARM_UP: usize = 3;
 /// Number of profiled runs, unless they take longer than `MOST_SECONDS`.
 const RUNS: usize = 30;
-/// Time limit of the warm-up runs and of the profiled runs, each, in seconds.
-const MOST_SECONDS: f64 = 20.0;
+/// Time limit of the warm-up runs and of the profiled runs of `bench`, each, in seconds.
+pub(super) const MOST_SECONDS: f64 = 20.0;
 
 /// One dispatch of a run. Times in microseconds are medians over the profiled runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,16 +86,22 @@ pub(in crate::commands) struct Profiles {
 
 impl Profiles {
     /// Profiles a model with a caller of an interpreter that times each dispatch and each operator. It is an
-    /// error if the interpreter does not have `placed` partitions, the number without timing.
-    pub(in crate::commands) fn measure(device: &Device, mut caller: Caller, placed: usize) -> Result<Self, Failure> {
+    /// error if the interpreter does not have `placed` partitions, the number without timing. Warm-up runs and profiled runs
+    /// take at most `seconds` each, after the first of each, which is not interrupted.
+    pub(in crate::commands) fn measure(
+        device: &Device,
+        mut caller: Caller,
+        placed: usize,
+        seconds: f64,
+    ) -> Result<Self, Failure> {
         let placement = caller.interpreter.placement();
         if placement.partitions != placed {
             let log = placement.log.join("\n");
             return Err(Failure::unsupported(format!("what the GPU takes cannot all be timed\n{log}")));
         }
-        Stop { runs: WARM_UP, seconds: 0.0, most: MOST_SECONDS }.time(|| caller.end_to_end())?;
+        Stop { runs: WARM_UP, seconds: 0.0, most: seconds }.time(|| caller.end_to_end())?;
         let mut runs = Vec::new();
-        Stop { runs: RUNS, seconds: 0.0, most: MOST_SECONDS }.time(|| {
+        Stop { runs: RUNS, seconds: 0.0, most: seconds }.time(|| {
             caller.end_to_end()?;
             runs.push(caller.interpreter.profile()?);
             Ok(())

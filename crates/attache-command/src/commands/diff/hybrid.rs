@@ -7,12 +7,15 @@ use attache::model::Subgraph;
 
 use crate::inspect::kind::{self, Kind};
 
+/// Largest difference of such models from the CPU that is expected of a GPU, relative to an output's largest value.
+pub(in crate::commands) const EXPECTED: f64 = 0.05;
+
 /// The operators of a subgraph with dynamic range quantization (float activations, 8-bit weights), by their
 /// index.
-pub(super) struct Hybrid(BTreeSet<usize>);
+pub(in crate::commands) struct Hybrid(BTreeSet<usize>);
 
 impl Hybrid {
-    pub(super) fn of(subgraph: &Subgraph) -> Self {
+    pub(in crate::commands) fn of(subgraph: &Subgraph) -> Self {
         let all = subgraph.operators.iter().enumerate();
         let is_hybrid = |operator| kind::of_operator(subgraph, operator) == Some(Kind::DynamicRange);
         Self(all.filter(|(_, operator)| is_hybrid(operator)).map(|(index, _)| index).collect())
@@ -22,7 +25,7 @@ impl Hybrid {
         self.0.contains(&operator)
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::commands) fn count(&self) -> usize {
         self.0.len()
     }
 
@@ -36,7 +39,8 @@ impl Hybrid {
         Some(format!(
             "{operators} dynamic range quantization (float activations, 8-bit weights): the CPU rounds their inputs to 8 \
             bits at run time, as TensorFlow Lite does, and the GPU computes with the floats and is the more precise one. \
-            Differences of up to some percent are expected; --tolerance 0.05 allows 5 %"
+            Differences of up to some percent are expected; --tolerance {EXPECTED} allows {:.0} %",
+            100.0 * EXPECTED
         ))
     }
 }

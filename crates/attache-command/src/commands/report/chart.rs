@@ -1,24 +1,29 @@
 //! Draws bar charts as SVG, with plotters. Colours are a fixed palette that the page's style replaces in the dark.
 
+use maud::html;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::console::Console;
+
 pub(super) const INK: RGBColor = RGBColor(0x1c, 0x24, 0x30);
-pub(super) const MUTED: RGBColor = RGBColor(0x66, 0x70, 0x7d);
+pub(super) const MUTED: RGBColor = RGBColor(0x5c, 0x66, 0x72);
 const GRID: RGBColor = RGBColor(0xdf, 0xe3, 0xe8);
-pub(super) const CPU: RGBColor = RGBColor(0x3b, 0x7d, 0xd8);
-pub(super) const GPU: RGBColor = RGBColor(0x2a, 0x9d, 0x6f);
-pub(super) const FOLDED: RGBColor = RGBColor(0xa9, 0xb2, 0xbd);
-pub(super) const CHOSEN: RGBColor = RGBColor(0xe0, 0x7a, 0x1f);
-pub(super) const SECOND: RGBColor = RGBColor(0x8e, 0x6f, 0xc7);
+pub(super) const CPU: RGBColor = RGBColor(0x2a, 0x66, 0xb8);
+pub(super) const GPU: RGBColor = RGBColor(0x1b, 0x7a, 0x54);
+pub(super) const FOLDED: RGBColor = RGBColor(0x66, 0x70, 0x7d);
+pub(super) const CHOSEN: RGBColor = RGBColor(0xb5, 0x57, 0x0c);
+pub(super) const SECOND: RGBColor = RGBColor(0x7a, 0x58, 0xb5);
 
 /// Widths of each chart, in pixels, of which the page shows the one that fits.
 pub(super) const WIDTHS: [u32; 2] = [340, 860];
 /// Below this width, labels stand above their bars.
 const NARROW: u32 = 500;
+/// The size of texts, which plotters divides by 1.24: about 12 pixels.
+pub(super) const FONT: i32 = 15;
 /// Widths of a character of a label, and of the labels of wide charts at most, in pixels.
-const LABEL: (i32, i32) = (7, 380);
+const LABEL: (i32, i32) = (8, 400);
 /// Height of the axis below the bars, in pixels.
 const AXIS: i32 = 22;
 
@@ -57,11 +62,11 @@ impl Frame {
         let most = most.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let width = width as i32;
         match width < NARROW as i32 {
-            true => Self { left: 4, right: width - 92, row: 38, top: 18, bar: 14, most },
+            true => Self { left: 4, right: width - 124, row: 42, top: 21, bar: 14, most },
             false => {
                 let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as i32;
                 let left = (longest * LABEL.0 + 16).clamp(110, LABEL.1);
-                Self { left, right: width - 130, row: 26, top: 5, bar: 16, most }
+                Self { left, right: width - 150, row: 28, top: 6, bar: 16, most }
             }
         }
     }
@@ -71,14 +76,23 @@ impl Frame {
     }
 }
 
-/// Returns a chart of horizontal bars of this width; `unit` is written at the axis.
-pub(super) fn bars(bars: &[Bar], unit: &str, width: u32) -> String {
+/// Returns a chart of horizontal bars of this width; `unit` is written at the axis, and `title` is read to those who do not
+/// see it.
+pub(super) fn bars(bars: &[Bar], unit: &str, title: &str, width: u32) -> String {
     let frame = Frame::new(bars, width);
     let height = frame.row * bars.len() as i32 + AXIS;
     let mut text = String::new();
     // Drawing into a text cannot fail.
     let _ = draw(&SVGBackend::with_string(&mut text, (width, height as u32)).into_drawing_area(), bars, unit, &frame);
-    text
+    titled(&text, title)
+}
+
+/// Returns a picture with a title for those who do not see it.
+pub(super) fn titled(svg: &str, title: &str) -> String {
+    let title = html! { (title) }.into_string();
+    let opening = format!("<svg role=\"img\" aria-label=\"{title}\" ");
+    let named = svg.replacen("<svg ", &opening, 1);
+    named.replacen('>', &format!("><title>{title}</title>"), 1)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -86,7 +100,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(area: &Area<'_>, bars: &[Bar], unit: &str, frame: &Frame) -> Drawn {
     let bottom = frame.row * bars.len() as i32;
-    let small = |color: &RGBColor, h: HPos, v: VPos| ("sans-serif", 12).into_font().color(color).pos(Pos::new(h, v));
+    let small = |color: &RGBColor, h: HPos, v: VPos| ("sans-serif", FONT).into_font().color(color).pos(Pos::new(h, v));
     for tick in ticks(frame.most) {
         let x = frame.x(tick);
         area.draw(&PathElement::new(vec![(x, 0), (x, bottom)], GRID.stroke_width(1)))?;
@@ -116,7 +130,12 @@ fn draw(area: &Area<'_>, bars: &[Bar], unit: &str, frame: &Frame) -> Drawn {
             true => {
                 area.draw_text(&bar.label, &label(HPos::Right, VPos::Center), (frame.left - 8, (upper + lower) / 2))?
             }
-            false => area.draw_text(&bar.label, &label(HPos::Left, VPos::Top), (frame.left, top + 3))?,
+            // Names lose their middle where there is no room for them.
+            false => area.draw_text(
+                &Console::plain().name(&bar.label),
+                &label(HPos::Left, VPos::Top),
+                (frame.left, top + 4),
+            )?,
         }
     }
     area.present()?;
@@ -165,10 +184,17 @@ mod tests {
             is_strong: true,
         };
         for width in WIDTHS {
-            let text = bars(std::slice::from_ref(&bar), "ms", width);
-            assert!(text.starts_with("<svg") && text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"), "{text}");
-            assert!(text.contains("#3B7DD8"), "{text}");
+            let text = bars(std::slice::from_ref(&bar), "ms", "a \"<title>\"", width);
+            assert!(
+                text.starts_with("<svg role=\"img\" aria-label=\"a &quot;&lt;title&gt;&quot;\"")
+                    && text.contains("&lt;b&gt;&amp;")
+                    && !text.contains("<b>"),
+                "{text}"
+            );
+            assert!(text.contains("#2A66B8") && text.contains("<title>a &quot;&lt;title&gt;&quot;</title>"), "{text}");
+            // Texts are as large as those of the page's tables are on narrow screens.
+            assert!(text.contains("font-size=\"12"), "{text}");
         }
-        assert!(bars(&[], "ms", 340).ends_with("</svg>\n"));
+        assert!(bars(&[], "ms", "none", 340).ends_with("</svg>\n"));
     }
 }

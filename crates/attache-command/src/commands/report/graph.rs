@@ -7,11 +7,11 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::chart::{CPU, FOLDED, GPU, MUTED};
+use super::chart::{CPU, FOLDED, FONT, GPU, MUTED, titled};
 use super::data::{Place, Placed};
 
 /// Size of a box, in pixels.
-const BOX: (i32, i32) = (178, 20);
+const BOX: (i32, i32) = (236, 22);
 /// Distance of boxes from each other, in pixels.
 const GAP: (i32, i32) = (22, 12);
 /// Most boxes of a row; further ones go to the next.
@@ -49,7 +49,7 @@ pub(super) fn drawn(placed: &[Placed]) -> (Vec<Drawn<'_>>, usize) {
 }
 
 /// Returns the picture of a placement of at most [`MOST`] operators.
-pub(super) fn graph(placed: &[Drawn<'_>]) -> String {
+pub(super) fn graph(placed: &[Drawn<'_>], title: &str) -> String {
     let placed = &placed[..placed.len().min(MOST)];
     let places = arrange(placed);
     let columns = places.iter().map(|place| place.1 + 1).max().unwrap_or(1);
@@ -61,7 +61,7 @@ pub(super) fn graph(placed: &[Drawn<'_>]) -> String {
     let area = SVGBackend::with_string(&mut text, (width as u32, height as u32)).into_drawing_area();
     let _ = draw(&area, placed, &places);
     drop(area);
-    text
+    titled(&text, title)
 }
 
 /// Returns row and column of each operator: below all those whose outputs it reads, in the leftmost column that no edge
@@ -111,13 +111,13 @@ fn draw(
             Place::Folded => FOLDED,
         };
         area.draw(&Rectangle::new([(x, y), (x + BOX.0, y + BOX.1)], color.filled()))?;
-        let style = ("sans-serif", 12).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
+        let style = ("sans-serif", FONT).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
         let mut name: String = operator.placed.operator.chars().take(MOST_NAME).collect();
         if operator.placed.operator.chars().count() > MOST_NAME {
             name.pop();
             name.push('…');
         }
-        let text = format!("{} {name}", operator.index);
+        let text = format!("{} {name} · {}", operator.index, operator.placed.place.word());
         area.draw_text(&text, &style.into_text_style(area), (x + BOX.0 / 2, y + BOX.1 / 2))?;
     }
     area.present()?;
@@ -163,8 +163,8 @@ mod tests {
         let (drawn, others) = drawn(&placed);
         let places = arrange(&drawn);
         assert_eq!((places, others), (vec![(0, 0), (1, 0), (1, 1), (2, 0), (3, 0)], 0));
-        let text = graph(&drawn);
-        assert!(text.contains("3 &lt;ADD&gt;") && !text.contains("<ADD>"), "{text}");
+        let text = graph(&drawn, "title");
+        assert!(text.contains("3 &lt;ADD&gt; · GPU") && !text.contains("<ADD>"), "{text}");
         assert_eq!(text.matches("<rect").count(), 5, "{text}");
         assert_eq!(text.matches("<polyline").count(), 5, "{text}");
     }
@@ -185,8 +185,8 @@ mod tests {
     fn wide_and_empty_models_are_drawn() {
         let many = placed(&vec![&[][..]; 500]);
         let (drawn, _) = drawn(&many);
-        assert_eq!(graph(&drawn).matches("<rect").count(), MOST);
+        assert_eq!(graph(&drawn, "title").matches("<rect").count(), MOST);
         assert!(arrange(&drawn).iter().all(|place| place.1 < MOST_COLUMNS));
-        assert!(graph(&[]).contains("<svg"));
+        assert!(graph(&[], "title").contains("<svg"));
     }
 }
