@@ -41,12 +41,15 @@ import forms_memories
 import forms_movement
 import forms_numbers
 import forms_quantized
+import forms_recurrent
 import forms_relations
 import forms_selection
 import forms_signals
 import forms_sizes
+import forms_stablehlo
 import forms_subgraphs
 import forms_tables
+import forms_volumes
 import forms_windows
 from dequantized import dequantized
 from model_writer import Activation, Model, options, run
@@ -154,7 +157,8 @@ def main():
     for module in (forms_arithmetic, forms_relations, forms_windows, forms_movement, forms_selection, forms_sizes,
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
-                   forms_signals, forms_subgraphs):
+                   forms_signals, forms_subgraphs, forms_volumes,
+                   forms_recurrent, forms_stablehlo):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -35,4 +35,4 @@ pub use operators::definitions;
 pub use packed::PackedKind;
 pub use resolver::OpResolver;
 
-pub(crate) use definition::{Facts, Operator, Parsed};
+pub(crate) use definition::{Combination, Facts, Operator, Parsed};

@@ -19,7 +19,7 @@ use crate::subgraphs::Callees;
 pub(crate) use inputs::{Facts, one_of};
 pub use inputs::{Input, Types, input};
 use operator::Declared;
-pub(crate) use operator::Operator;
+pub(crate) use operator::{Combination, Operator};
 
 /// How a model file identifies the kind of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,48 @@ impl fmt::Debug for Declaration<'_> {
 }
 
 impl Declaration<'_> {
+    /// Returns the function by which the subgraph with this index, which has to consist of one operator, combines its two
+    /// inputs. `definitions` are those of all operators.
+    pub(crate) fn combination(
+        &self,
+        subgraph: i32,
+        mut definitions: impl Iterator<Item = &'static Definition>,
+    ) -> Result<Combination, OpError> {
+        let model = self.callees.model();
+        let index = usize::try_from(subgraph).ok().filter(|index| *index < model.subgraphs().len());
+        let index =
+            index.ok_or_else(|| OpError::invalid(format!("it runs subgraph {subgraph}, which does not exist")))?;
+        let unknown = || OpError::unsupported(format!("subgraph {index} is no function that combines two elements"));
+        let source = &model.subgraphs()[index];
+        let [operator] = &source.operators[..] else { return Err(unknown()) };
+        let inputs: Vec<_> = source.inputs.iter().map(|input| Some(*input)).collect();
+        if inputs.len() != 2 || operator.inputs != inputs || operator.outputs != source.outputs {
+            return Err(unknown());
+        }
+        let definition = definitions.find(|definition| definition.is(&operator.code)).ok_or_else(unknown)?;
+        let outputs = operator.outputs.iter().map(|output| &source.tensors[*output]);
+        let body = Declaration {
+            operator,
+            options: model.operator_view(index, 0),
+            outputs: outputs.map(|tensor| Inferred::new(tensor.data_type, tensor.shape.clone())).collect(),
+            tensors: &source.tensors,
+            intermediates: Vec::new(),
+            callees: self.callees,
+        };
+        // An operator that runs a subgraph combines nothing, so that bodies are not followed further.
+        (definition.parse)(&body)?.combination().ok_or_else(unknown)
+    }
+
+    /// Whether the subgraph with this index has two inputs and no operators, and returns the second input.
+    pub(crate) fn returns_second(&self, subgraph: i32) -> bool {
+        let subgraphs = self.callees.model().subgraphs();
+        let source = usize::try_from(subgraph).ok().and_then(|index| subgraphs.get(index));
+        source.is_some_and(|source| match (&source.inputs[..], &source.outputs[..]) {
+            ([_, second], [output]) => source.operators.is_empty() && second == output,
+            _ => false,
+        })
+    }
+
     /// Returns the operator version that the file states.
     #[must_use]
     pub fn version(&self) -> i32 {

@@ -8,6 +8,19 @@ use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Uns
 
 use super::inputs::{Facts, Input};
 
+/// A function of two elements that combines any number of them to one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Combination {
+    Sum,
+    Product,
+    Maximum,
+    Minimum,
+    /// Whether all are true.
+    All,
+    /// Whether any is true.
+    Any,
+}
+
 /// An operator with its attributes. The methods are those of [`Op`] except for what the definition provides:
 /// the name, and the check of the number, presence and types of inputs.
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
@@ -62,6 +75,12 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// Returns the kind of conversion, where the operator only quantizes, requantizes or dequantizes; see
     /// [`Op::conversion`].
     fn conversion(&self) -> Option<Conversion> {
+        None
+    }
+
+    /// Returns the function by which a subgraph that consists of the operator combines its two inputs; `None` for all other
+    /// operators.
+    fn combination(&self) -> Option<Combination> {
         None
     }
 

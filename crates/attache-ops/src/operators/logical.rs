@@ -9,7 +9,7 @@ use attache_kernels::elementwise::broadcast2;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{broadcast, elements, elements_mut};
-use crate::{Code, Definition, Facts, Operator, Parsed, input};
+use crate::{Code, Combination, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     Definition {
@@ -55,6 +55,11 @@ fn logical(inputs: usize, function: fn(bool, bool) -> bool, expression: fn() -> 
 }
 
 impl Operator for Logical {
+    fn combination(&self) -> Option<Combination> {
+        let of_unequals = (self.function)(true, false);
+        (self.inputs == 2).then_some(if of_unequals { Combination::Any } else { Combination::All })
+    }
+
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let facts: Vec<_> = inputs.from(0).iter().copied().flatten().collect();
         Ok(vec![Inferred { data_type: DataType::Bool, shape: broadcast(&facts)? }])

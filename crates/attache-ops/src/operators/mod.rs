@@ -10,6 +10,8 @@ mod atan2;
 mod average_pool_2d;
 mod batch_matmul;
 mod batch_to_space_nd;
+mod bidirectional_sequence_lstm;
+mod bidirectional_sequence_rnn;
 mod binary;
 mod bitcast;
 mod bitwise;
@@ -22,6 +24,8 @@ mod comparison;
 mod complex;
 mod concatenation;
 mod conv_2d;
+mod conv_3d;
+mod conv_3d_transpose;
 mod convolution_2d_transpose_bias;
 mod cumsum;
 mod densify;
@@ -29,6 +33,7 @@ mod depth_to_space;
 mod depthwise_conv_2d;
 mod dequantize;
 mod detection_post_process;
+mod dilate;
 mod dynamic_update_slice;
 mod embedding_lookup;
 mod expand_dims;
@@ -60,6 +65,7 @@ mod quantize;
 mod range;
 mod rank;
 mod read_variable;
+mod reduce_window;
 mod reducer;
 mod reshape;
 mod resize_bilinear;
@@ -67,6 +73,7 @@ mod resize_nearest_neighbor;
 mod reverse_sequence;
 mod reverse_v2;
 mod rfft2d;
+mod rnn;
 mod scatter_nd;
 mod segment;
 mod select;
@@ -79,7 +86,12 @@ mod sparse_to_dense;
 mod split;
 mod split_v;
 mod squeeze;
+mod stablehlo_binary;
+mod stablehlo_case;
 mod stablehlo_composite;
+mod stablehlo_gather;
+mod stablehlo_pad;
+mod stablehlo_scatter;
 mod strided_slice;
 mod svdf;
 mod tile;
@@ -106,6 +118,8 @@ static TABLE: &[&[Definition]] = &[
     average_pool_2d::DEFINITIONS,
     batch_matmul::DEFINITIONS,
     batch_to_space_nd::DEFINITIONS,
+    bidirectional_sequence_lstm::DEFINITIONS,
+    bidirectional_sequence_rnn::DEFINITIONS,
     binary::DEFINITIONS,
     bitcast::DEFINITIONS,
     bitwise::DEFINITIONS,
@@ -118,6 +132,8 @@ static TABLE: &[&[Definition]] = &[
     complex::DEFINITIONS,
     concatenation::DEFINITIONS,
     conv_2d::DEFINITIONS,
+    conv_3d::DEFINITIONS,
+    conv_3d_transpose::DEFINITIONS,
     convolution_2d_transpose_bias::DEFINITIONS,
     cumsum::DEFINITIONS,
     densify::DEFINITIONS,
@@ -125,6 +141,7 @@ static TABLE: &[&[Definition]] = &[
     depthwise_conv_2d::DEFINITIONS,
     dequantize::DEFINITIONS,
     detection_post_process::DEFINITIONS,
+    dilate::DEFINITIONS,
     dynamic_update_slice::DEFINITIONS,
     embedding_lookup::DEFINITIONS,
     expand_dims::DEFINITIONS,
@@ -156,6 +173,7 @@ static TABLE: &[&[Definition]] = &[
     range::DEFINITIONS,
     rank::DEFINITIONS,
     read_variable::DEFINITIONS,
+    reduce_window::DEFINITIONS,
     reducer::DEFINITIONS,
     reshape::DEFINITIONS,
     resize_bilinear::DEFINITIONS,
@@ -163,6 +181,7 @@ static TABLE: &[&[Definition]] = &[
     reverse_sequence::DEFINITIONS,
     reverse_v2::DEFINITIONS,
     rfft2d::DEFINITIONS,
+    rnn::DEFINITIONS,
     scatter_nd::DEFINITIONS,
     segment::DEFINITIONS,
     select::DEFINITIONS,
@@ -175,7 +194,12 @@ static TABLE: &[&[Definition]] = &[
     split::DEFINITIONS,
     split_v::DEFINITIONS,
     squeeze::DEFINITIONS,
+    stablehlo_binary::DEFINITIONS,
+    stablehlo_case::DEFINITIONS,
     stablehlo_composite::DEFINITIONS,
+    stablehlo_gather::DEFINITIONS,
+    stablehlo_pad::DEFINITIONS,
+    stablehlo_scatter::DEFINITIONS,
     strided_slice::DEFINITIONS,
     svdf::DEFINITIONS,
     tile::DEFINITIONS,

@@ -17,7 +17,7 @@ use self::quantized::QuantizedBinary;
 use crate::definition::activation;
 use crate::shared::exact::is_exact;
 use crate::shared::support::{broadcast, same_type};
-use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
+use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::ADD), 6, |declaration| {
@@ -162,6 +162,17 @@ impl BinaryOperator {
 }
 
 impl Operator for BinaryOperator {
+    fn combination(&self) -> Option<Combination> {
+        match self.function {
+            _ if self.activation != Activation::None => None,
+            Kernel::Add => Some(Combination::Sum),
+            Kernel::Multiply => Some(Combination::Product),
+            Kernel::Maximum => Some(Combination::Maximum),
+            Kernel::Minimum => Some(Combination::Minimum),
+            _ => None,
+        }
+    }
+
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [left, right] = inputs.required();
         same_type(left, right)?;

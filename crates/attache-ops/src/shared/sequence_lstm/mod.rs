@@ -410,6 +410,11 @@ fn clip(value: f32, limit: f32) -> f32 {
 }
 
 impl SequenceLstm {
+    /// Returns the output's shape for inputs of these shapes.
+    pub(crate) fn output(&self, shapes: &[Option<&Shape>]) -> Result<Shape, OpError> {
+        Ok(Extents::new(shapes, self.layout)?.output(self.layout))
+    }
+
     fn activate(&self, x: f32) -> f32 {
         self.activation.bounds().map_or_else(|| x.tanh(), |(low, high)| x.max(low).min(high))
     }

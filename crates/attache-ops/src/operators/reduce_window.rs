@@ -1,0 +1,247 @@
+//! REDUCE_WINDOW and STABLEHLO_REDUCE_WINDOW: the elements in each window of a tensor, combined with an initial value. The
+//! window moves along all axes.
+//!
+//! STABLEHLO_REDUCE_WINDOW also pads the tensor, with the initial value, at its ends and between its elements; its function is
+//! that of a subgraph of one operator.
+
+use attache_base::{DataType, Shape, strides};
+use attache_graph::{Eval, Inferred, OpError};
+use attache_model::schema::{BuiltinOperator, ReduceWindowFunction};
+
+use crate::shared::combine::{COMBINABLE, Combinable, with_combinable};
+use crate::shared::support::{countable, elements, elements_mut, product};
+use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[
+    Definition {
+        code: Code::Builtin(BuiltinOperator::REDUCE_WINDOW),
+        versions: 1..=1,
+        inputs: &[
+            input("input").of(&COMBINABLE),
+            input("init_value").like(0),
+            input("window_dimensions").of(&[DataType::Int64]),
+            input("window_strides").of(&[DataType::Int64]),
+            input("window_dilations").of(&[DataType::Int64]),
+        ],
+        parse,
+    },
+    Definition {
+        code: Code::Builtin(BuiltinOperator::STABLEHLO_REDUCE_WINDOW),
+        versions: 1..=1,
+        inputs: &[input("input").of(&COMBINABLE), input("init_value").like(0)],
+        parse: parse_stablehlo,
+    },
+];
+
+#[derive(Debug)]
+struct ReduceWindow {
+    combination: Combination,
+    /// How the window moves; `None` where inputs say so.
+    windows: Option<Windows>,
+}
+
+/// A window and how it moves, for each axis.
+#[derive(Clone, Debug, PartialEq)]
+struct Windows {
+    sizes: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    /// Distance of the elements of the tensor, in elements of the padded one.
+    spread: Vec<i64>,
+    /// Padding before and after the tensor; negative to cut it.
+    padding: Vec<[i64; 2]>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Parsed {
+    let options = declaration.options.builtin_options_2_as_reduce_window_options();
+    let combination = match options.ok_or_else(|| declaration.no_options())?.reduce_function() {
+        ReduceWindowFunction::ADD => Combination::Sum,
+        ReduceWindowFunction::MUL => Combination::Product,
+        ReduceWindowFunction::MINIMUM => Combination::Minimum,
+        ReduceWindowFunction::MAXIMUM => Combination::Maximum,
+        ReduceWindowFunction::ALL => Combination::All,
+        ReduceWindowFunction::ANY => Combination::Any,
+        other => return Err(OpError::invalid(format!("function {} is none of those from 1 to 6", other.0))),
+    };
+    Ok(Box::new(ReduceWindow { combination, windows: None }))
+}
+
+/// Returns a list of the options; ones where it is left out.
+fn list_or_ones(list: Option<impl IntoIterator<Item = i64>>, rank: usize) -> Vec<i64> {
+    list.map_or_else(|| vec![1; rank], |list| list.into_iter().collect())
+}
+
+fn parse_stablehlo(declaration: &Declaration<'_>) -> Parsed {
+    let options = declaration.options.builtin_options_2_as_stablehlo_reduce_window_options();
+    let options = options.ok_or_else(|| declaration.no_options())?;
+    let sizes: Vec<i64> = options.window_dimensions().map(|list| list.iter().collect()).unwrap_or_default();
+    let rank = sizes.len();
+    let padding: Vec<i64> = match options.padding() {
+        Some(list) => list.iter().collect(),
+        None => vec![0; 2 * rank],
+    };
+    let windows = Windows {
+        strides: list_or_ones(options.window_strides(), rank),
+        dilations: list_or_ones(options.window_dilations(), rank),
+        spread: list_or_ones(options.base_dilations(), rank),
+        padding: padding.chunks(2).map(|pair| [pair[0], pair.get(1).copied().unwrap_or(i64::MIN)]).collect(),
+        sizes,
+    };
+    let combination = declaration.combination(options.body_subgraph_index(), super::definitions())?;
+    Ok(Box::new(ReduceWindow { combination, windows: Some(windows) }))
+}
+
+/// The extents of one axis, all checked.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    size: usize,
+    stride: usize,
+    dilation: usize,
+    spread: usize,
+    before: i64,
+    input: usize,
+    output: usize,
+}
+
+impl Axis {
+    /// Returns the element of the input that element `tap` of the window at position `at` covers; `None` in the padding.
+    fn covered(&self, at: usize, tap: usize) -> Option<usize> {
+        let place = (at * self.stride + tap * self.dilation) as i64 - self.before;
+        let place = usize::try_from(place).ok().filter(|place| place.is_multiple_of(self.spread))?;
+        Some(place / self.spread).filter(|place| *place < self.input)
+    }
+}
+
+impl Windows {
+    fn axes(&self, shape: &Shape) -> Result<Vec<Axis>, OpError> {
+        let rank = shape.rank();
+        let lists = [&self.sizes, &self.strides, &self.dilations, &self.spread];
+        if lists.iter().any(|list| list.len() != rank) || self.padding.len() != rank {
+            return Err(OpError::invalid(format!("its lists do not have a number for each axis of {shape}")));
+        }
+        let axis = |axis: usize| {
+            let wrong = || OpError::invalid(format!("the window along axis {axis} of {shape} is out of range"));
+            let number = |list: &[i64]| usize::try_from(list[axis]).ok().filter(|number| *number > 0);
+            let numbers = (number(&self.sizes), number(&self.strides), number(&self.dilations), number(&self.spread));
+            let (Some(size), Some(stride), Some(dilation), Some(spread)) = numbers else { return Err(wrong()) };
+            let [before, after] = self.padding[axis];
+            let spaced =
+                shape[axis].saturating_sub(1).checked_mul(spread).map(|last| last + usize::from(shape[axis] > 0));
+            let padded = i64::try_from(spaced.ok_or_else(wrong)?)
+                .ok()
+                .and_then(|spaced| spaced.checked_add(before)?.checked_add(after).filter(|padded| *padded >= 0));
+            let covered = (size - 1).checked_mul(dilation).and_then(|last| last.checked_add(1)).ok_or_else(wrong)?;
+            let padded = usize::try_from(padded.ok_or_else(wrong)?).map_err(|_| wrong())?;
+            let output = if padded < covered { 0 } else { (padded - covered) / stride + 1 };
+            // Places in the padded tensor are computed in 64 bits with a sign.
+            i64::try_from(padded.checked_add(covered).ok_or_else(wrong)?).map_err(|_| wrong())?;
+            Ok(Axis { size, stride, dilation, spread, before, input: shape[axis], output })
+        };
+        (0..rank).map(axis).collect()
+    }
+}
+
+/// Combines the elements in each window. Elements of the padding are `start` as well.
+fn reduce<T: Combinable>(combination: Combination, axes: &[Axis], input: &[T], start: T, output: &mut [T]) {
+    let extents: Vec<usize> = axes.iter().map(|axis| axis.input).collect();
+    let steps = strides(&extents);
+    let taps = axes.iter().map(|axis| axis.size).product::<usize>();
+    let (mut at, mut tap) = (vec![0; axes.len()], vec![0; axes.len()]);
+    for output in output {
+        *output = start;
+        tap.fill(0);
+        for _ in 0..taps {
+            let places = axes.iter().zip(at.iter().zip(&tap)).map(|(axis, (at, tap))| axis.covered(*at, *tap));
+            let place = places.zip(&steps).try_fold(0, |sum, (place, step)| Some(sum + place? * step));
+            *output = T::combine(combination, *output, place.map_or(start, |place| input[place]));
+            advance(&mut tap, |axis| axes[axis].size);
+        }
+        advance(&mut at, |axis| axes[axis].output);
+    }
+}
+
+/// Moves coordinates to the next ones in row-major order.
+fn advance(coordinates: &mut [usize], extent: impl Fn(usize) -> usize) {
+    for (axis, coordinate) in coordinates.iter_mut().enumerate().rev() {
+        *coordinate += 1;
+        if *coordinate < extent(axis) {
+            return;
+        }
+        *coordinate = 0;
+    }
+}
+
+impl ReduceWindow {
+    /// Returns how the window moves, given the inputs that say so.
+    fn windows(&self, list: impl Fn(usize) -> Result<Option<Vec<i64>>, OpError>) -> Result<Option<Windows>, OpError> {
+        if let Some(windows) = &self.windows {
+            return Ok(Some(windows.clone()));
+        }
+        let (Some(sizes), Some(strides), Some(dilations)) = (list(2)?, list(3)?, list(4)?) else { return Ok(None) };
+        let (spread, padding) = (vec![1; sizes.len()], vec![[0, 0]; sizes.len()]);
+        Ok(Some(Windows { sizes, strides, dilations, spread, padding }))
+    }
+}
+
+impl Operator for ReduceWindow {
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let [input, start] = inputs.required();
+        if start.shape.as_ref().is_some_and(|shape| shape.checked_elements() != Some(1)) {
+            return Err(OpError::invalid("input 1 (init_value) is not one value"));
+        }
+        let windows = self.windows(|index| inputs.integers(index))?;
+        let (Some(shape), Some(windows)) = (&input.shape, windows) else {
+            return Ok(vec![Inferred::unknown(input.data_type)]);
+        };
+        let output: Shape = windows.axes(shape)?.iter().map(|axis| axis.output).collect();
+        Ok(vec![Inferred::new(input.data_type, countable(output)?)])
+    }
+
+    fn multiply_adds(&self, _: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        let sizes = self.windows.as_ref()?.sizes.iter().map(|size| usize::try_from(*size).unwrap_or(0));
+        Some(product(outputs.first()?).saturating_mul(product(&sizes.collect::<Vec<_>>())))
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (input, start) = (eval.input(0)?, eval.input(1)?);
+        let windows = self.windows(|index| eval.input(index)?.integers().map(Some))?;
+        let axes = windows.ok_or_else(|| OpError::invalid("it has no windows"))?.axes(input.shape)?;
+        with_combinable!(input.data_type, T => {
+            let (input, start) = (elements::<T>(input.bytes)?, elements::<T>(start.bytes)?[0]);
+            reduce(self.combination, &axes, input, start, elements_mut(eval.outputs[0].bytes)?);
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(sizes: &[i64], padding: &[[i64; 2]]) -> Windows {
+        let ones = vec![1; sizes.len()];
+        let (strides, dilations, spread) = (ones.clone(), ones.clone(), ones);
+        Windows { sizes: sizes.to_vec(), strides, dilations, spread, padding: padding.to_vec() }
+    }
+
+    #[test]
+    fn windows_are_counted() {
+        let output = |windows: &Windows, shape: &[usize]| {
+            windows.axes(&shape.into()).map(|axes| axes.iter().map(|axis| axis.output).collect::<Vec<_>>())
+        };
+        assert_eq!(output(&windows(&[2, 3], &[[0, 0], [1, 1]]), &[3, 4]).unwrap(), [2, 4]);
+        assert_eq!(output(&windows(&[5], &[[0, 0]]), &[3]).unwrap(), [0]);
+        assert_eq!(output(&windows(&[1], &[[-1, 0]]), &[3]).unwrap(), [2]);
+        for wrong in [windows(&[0], &[[0, 0]]), windows(&[1], &[[-4, 0]]), windows(&[1], &[[i64::MAX, 1]])] {
+            assert!(output(&wrong, &[3]).is_err(), "{wrong:?}");
+        }
+        assert!(output(&windows(&[1], &[[0, 0]]), &[3, 3]).is_err());
+    }
+
+    #[test]
+    fn the_padding_counts() {
+        let (windows, mut output) = (windows(&[2], &[[1, 0]]), [0; 3]);
+        reduce(Combination::Sum, &windows.axes(&[3].into()).unwrap(), &[1, 2, 3], 10, &mut output);
+        assert_eq!(output, [21, 13, 15]);
+    }
+}

@@ -1,0 +1,82 @@
+//! STABLEHLO_CASE: runs one of several subgraphs of the model, the one with the number in the first input. A number out of
+//! range stands for the last one.
+
+use attache_base::DataType;
+use attache_graph::{Eval, Inferred, OpError};
+use attache_model::schema::BuiltinOperator;
+
+use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types};
+use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
+
+pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
+    code: Code::Builtin(BuiltinOperator::STABLEHLO_CASE),
+    versions: 1..=1,
+    inputs: &[input("index").of(&[DataType::Int32]), input("arguments").optional().repeated()],
+    parse,
+}];
+
+/// Maximum number of branches. The shapes of each are inferred.
+const MOST_BRANCHES: usize = 256;
+
+#[derive(Debug)]
+struct Case {
+    /// The subgraphs, which run on the inputs after the index.
+    branches: Vec<Callee>,
+    outputs: Vec<DataType>,
+}
+
+fn parse(declaration: &Declaration<'_>) -> Parsed {
+    let options = declaration.options.builtin_options_2_as_stablehlo_case_options();
+    let indices = options.ok_or_else(|| declaration.no_options())?.branch_subgraph_indices();
+    let indices: Vec<i32> = indices.map(|list| list.iter().take(MOST_BRANCHES + 1).collect()).unwrap_or_default();
+    if indices.is_empty() || indices.len() > MOST_BRANCHES {
+        return Err(OpError::unsupported(format!("it has no branch, or more than {MOST_BRANCHES}")));
+    }
+    let outputs = stated_types(declaration);
+    let counts = (declaration.operator.inputs.len().saturating_sub(1), outputs.len());
+    let branch = |index: i32| {
+        let branch = Callee::new(declaration, index, counts)?;
+        branch.check_outputs(&outputs)?;
+        Ok(branch)
+    };
+    let branches = indices.into_iter().map(branch).collect::<Result<_, OpError>>()?;
+    Ok(Box::new(Case { branches, outputs }))
+}
+
+impl Operator for Case {
+    /// Infers the types and shapes of the outputs. A shape is known where all branches infer the same one.
+    fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        if let Some(shape) = inputs.fact(0).shape.as_ref().filter(|shape| shape.checked_elements() != Some(1)) {
+            return Err(OpError::invalid(format!("the index has the shape {shape}; it must be one number")));
+        }
+        let arguments = inputs.from(1);
+        self.branches.iter().try_for_each(|branch| branch.check_inputs(arguments))?;
+        let given = shapes_of(arguments);
+        let mut shapes = self.branches[0].shapes(&given);
+        for branch in &self.branches[1..] {
+            let others = branch.shapes(&given);
+            shapes.iter_mut().zip(others).for_each(|(shape, other)| {
+                if *shape != other {
+                    *shape = None;
+                }
+            });
+        }
+        let outputs = self.outputs.iter().zip(shapes);
+        Ok(outputs.map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let [index] = eval.input(0)?.values::<i32>()? else { return Err(OpError::invalid("it takes one index")) };
+        let last = self.branches.len() - 1;
+        let branch = &self.branches[usize::try_from(*index).map_or(last, |index| index.min(last))];
+        let inputs = arguments(eval, 1)?;
+        let outputs = eval.host.run_subgraph(branch.index, &inputs)?;
+        let mut outputs = outputs.into_iter().enumerate();
+        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    }
+
+    /// True, because a branch may assign variables.
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+}

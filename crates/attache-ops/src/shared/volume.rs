@@ -1,0 +1,128 @@
+//! Convolutions over depth, height and width, which CONV_3D and its transposed form share: options, geometry, and the
+//! elements that a window covers.
+
+use attache_base::{Activation, Padding, Shape};
+use attache_graph::OpError;
+
+use crate::definition::{activation, padding, positive};
+use crate::{Declaration, Parsed};
+
+/// The options of a convolution; triples are `[depth, height, width]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeConvolution {
+    pub(crate) padding: Padding,
+    pub(crate) strides: [usize; 3],
+    pub(crate) dilations: [usize; 3],
+    pub(crate) activation: Activation,
+}
+
+/// A volume of features, the positions of a window in it, and the elements of the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Geometry {
+    /// Depth, height and width of the volume that windows cover.
+    pub(crate) volume: [usize; 3],
+    /// Number of positions of the window along each axis.
+    pub(crate) positions: [usize; 3],
+    pub(crate) window: [usize; 3],
+    pub(crate) strides: [usize; 3],
+    pub(crate) dilations: [usize; 3],
+    /// Padding before the volume.
+    pub(crate) before: [usize; 3],
+}
+
+impl VolumeConvolution {
+    pub(crate) fn parse(declaration: &Declaration<'_>, operator: fn(Self) -> Parsed) -> Parsed {
+        let options = declaration.options.builtin_options_as_conv_3_doptions();
+        let options = options.ok_or_else(|| declaration.no_options())?;
+        operator(Self {
+            padding: padding(options.padding())?,
+            strides: [
+                positive("stride_d", options.stride_d())?,
+                positive("stride_h", options.stride_h())?,
+                positive("stride_w", options.stride_w())?,
+            ],
+            dilations: [
+                positive("dilation_d_factor", options.dilation_d_factor())?,
+                positive("dilation_h_factor", options.dilation_h_factor())?,
+                positive("dilation_w_factor", options.dilation_w_factor())?,
+            ],
+            activation: activation(options.fused_activation_function())?,
+        })
+    }
+
+    /// Returns the positions of a window in a volume.
+    pub(crate) fn geometry(&self, volume: [usize; 3], window: [usize; 3]) -> Result<Geometry, OpError> {
+        let Self { padding, strides, dilations, .. } = *self;
+        let (mut positions, mut before) = ([0; 3], [0; 3]);
+        for axis in 0..3 {
+            let extent = padding.window(volume[axis], window[axis], strides[axis], dilations[axis]);
+            let extent =
+                extent.ok_or_else(|| OpError::invalid(format!("a window {window:?} of the volume {volume:?}")))?;
+            (positions[axis], before[axis]) = (extent.output, extent.before);
+        }
+        Ok(Geometry { volume, positions, window, strides, dilations, before })
+    }
+}
+
+impl Geometry {
+    /// Returns the element of the volume, along an axis, that element `tap` of the window covers at `position`; `None` in the
+    /// padding.
+    pub(crate) fn covered(&self, axis: usize, position: usize, tap: usize) -> Option<usize> {
+        let place = position * self.strides[axis] + tap * self.dilations[axis];
+        place.checked_sub(self.before[axis]).filter(|place| *place < self.volume[axis])
+    }
+
+    /// Calls `visit` for each element that the window covers at a position, with the element's place in the window and in the
+    /// volume, both counted in pixels.
+    pub(crate) fn visit(&self, position: usize, mut visit: impl FnMut(usize, usize)) {
+        let [_, height, width] = self.positions;
+        let at = [position / (height * width), position / width % height, position % width];
+        let [_, rows, columns] = self.window;
+        for d in 0..self.window[0] {
+            let Some(depth) = self.covered(0, at[0], d) else { continue };
+            for h in 0..rows {
+                let Some(row) = self.covered(1, at[1], h) else { continue };
+                for w in 0..columns {
+                    let Some(column) = self.covered(2, at[2], w) else { continue };
+                    let place = (depth * self.volume[1] + row) * self.volume[2] + column;
+                    visit((d * rows + h) * columns + w, place);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the extents of an input that must have rank 5; `index` is the input's index, for the error.
+pub(crate) fn volume(index: usize, shape: &Shape) -> Result<[usize; 5], OpError> {
+    <[usize; 5]>::try_from(shape.extents())
+        .map_err(|_| OpError::invalid(format!("input {index} of shape {shape} is not of rank 5")))
+}
+
+/// Checks that the bias, where there is one, has as many elements as there are output channels.
+pub(crate) fn check_bias(bias: Option<&Shape>, channels: usize) -> Result<(), OpError> {
+    match bias.filter(|bias| bias.checked_elements() != Some(channels)) {
+        Some(bias) => Err(OpError::invalid(format!("a bias of shape {bias} for {channels} channels"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_what_is_not_padding() {
+        let convolution = VolumeConvolution {
+            padding: Padding::Same,
+            strides: [2, 1, 1],
+            dilations: [1, 1, 2],
+            activation: Activation::None,
+        };
+        let geometry = convolution.geometry([3, 2, 4], [2, 1, 2]).unwrap();
+        assert_eq!((geometry.positions, geometry.before), ([2, 2, 4], [0, 0, 1]));
+        let mut covered = Vec::new();
+        geometry.visit(8, |tap, place| covered.push((tap, place)));
+        assert_eq!(covered, [(1, 17)]);
+        assert!(convolution.geometry([3, 2, 4], [0, 1, 1]).is_err());
+    }
+}
