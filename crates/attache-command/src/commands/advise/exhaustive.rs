@@ -14,6 +14,8 @@ const PASSES: usize = 5;
 const STRETCH: (f64, f64) = (0.6, 0.15);
 /// Combinations that take this many times as long as the best after a pass are not timed in further ones.
 const FAR: f64 = 2.0;
+/// Combinations of which several runs took this many milliseconds are not timed in further passes.
+const LONG: f64 = 20_000.0;
 /// Passes over those near the best, if the choice is not near enough after the others: a busy machine needs more.
 const FURTHER: (usize, f64) = (10, 1.15);
 /// The choice may be this much slower than the best: by this factor, or by these milliseconds.
@@ -111,7 +113,8 @@ fn pass(combinations: &mut Vec<Combination>, far: f64, random: &mut Random, unme
     let best = combinations.iter().filter_map(Combination::median).fold(f64::INFINITY, f64::min);
     for index in shuffled(combinations.len(), random) {
         let combination = &mut combinations[index];
-        if combination.median().is_some_and(|own| own > far * best) {
+        let is_known = combination.medians.iter().sum::<f64>() > LONG && combination.medians.len() > 1;
+        if is_known || combination.median().is_some_and(|own| own > far * best) {
             continue;
         }
         match stretch(&mut combination.contender) {
