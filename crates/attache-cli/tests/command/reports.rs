@@ -14,18 +14,25 @@ fn timed(study: &Value) -> Vec<&Value> {
     study["configurations"].as_array().unwrap().iter().filter(|measured| measured["run_ms"].is_f64()).collect()
 }
 
-/// Returns a model with dynamic range quantization: a fully connected layer with float activations and 8-bit weights.
+/// Returns a model with a fully connected layer of float activations: with 8-bit weights (dynamic range quantization), or with
+/// weights that are floats of 32 bits.
 #[cfg(all(target_os = "linux", feature = "gpu"))]
-fn hybrid() -> Vec<u8> {
+fn dense(has_integers: bool) -> Vec<u8> {
     use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
     use attache::{Bytes, ModelBuilder, OperatorBuilder, Quantization, TensorBuilder};
 
-    let mut builder = ModelBuilder::new("hybrid");
+    let mut builder = ModelBuilder::new("dense");
     let main = builder.subgraph("main");
-    let bytes: Vec<u8> = (0..8 * 32u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let quantization = Quantization { scale: vec![0.01], zero_point: vec![0], axis: 0 };
-    let weights = TensorBuilder::new("w", DataType::Int8, [8, 32]).data(Bytes::from_vec(bytes));
-    let weights = builder.tensor(main, weights.quantization(&quantization));
+    let integers = (0..8 * 32u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8);
+    let weights = if has_integers {
+        let quantization = Quantization { scale: vec![0.01], zero_point: vec![0], axis: 0 };
+        let bytes = Bytes::from_vec(integers.collect());
+        TensorBuilder::new("w", DataType::Int8, [8, 32]).data(bytes).quantization(&quantization)
+    } else {
+        let floats = integers.flat_map(|integer| ((f32::from(integer) - 128.0) / 99.0).to_le_bytes());
+        TensorBuilder::new("w", DataType::Float32, [8, 32]).data(Bytes::from_vec(floats.collect()))
+    };
+    let weights = builder.tensor(main, weights);
     let x = builder.tensor(main, TensorBuilder::new("x", DataType::Float32, [1, 32]));
     let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [1, 8]));
     let operator = OperatorBuilder::new(BuiltinOperator::FULLY_CONNECTED, [x, weights], [y]);
@@ -98,8 +105,10 @@ fn the_choice_is_checked_on_request() {
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 #[test]
 fn what_is_beyond_the_tolerance_is_not_advised() {
+    let scratch = Scratch::new();
+    let model = scratch.write("dense.tflite", &dense(false));
     let advise = |tolerance: &str| {
-        let line = ["advise", "lstm_128", "--software", "--tolerance", tolerance, "--budget", "40", "--json"];
+        let line = ["advise", &model, "--software", "--tolerance", tolerance, "--budget", "15", "--json"];
         let answer = attache(&line);
         assert_eq!(answer.status, 0, "{}{}", answer.stdout, answer.stderr);
         answer.object()
@@ -122,9 +131,9 @@ fn what_is_beyond_the_tolerance_is_not_advised() {
 #[test]
 fn a_gpu_may_be_more_precise_than_the_cpu() {
     let scratch = Scratch::new();
-    let model = scratch.write("hybrid.tflite", &hybrid());
+    let model = scratch.write("hybrid.tflite", &dense(true));
     let advise = |tail: &[&str]| {
-        let line = [&["advise", &model, "--software", "--budget", "20", "--json"], tail].concat();
+        let line = [&["advise", &model, "--software", "--budget", "15", "--json"], tail].concat();
         let answer = attache(&line);
         assert_eq!(answer.status, 0, "{}{}", answer.stdout, answer.stderr);
         answer.object()
@@ -195,6 +204,41 @@ fn a_report_is_one_page_with_its_data() {
     assert!(page.contains("Two reports compared") && !page.contains("<i>"));
 }
 
+/// Names of files may hold characters that a terminal or a page obeys, and those that strings of languages need escapes for.
+#[cfg(unix)]
+#[test]
+fn names_of_files_are_data() {
+    let scratch = Scratch::new();
+    let model = scratch.write("-a\u{1}\u{202e}\"\\'\n.tflite", &relu());
+    let out = scratch.path("out");
+    let answer = attache(&["report", &model, "--devices", "cpu", "--budget", "0.5", "--out", &out]);
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    let page = fs::read_to_string(format!("{out}/index.html")).unwrap();
+    let data = fs::read_to_string(format!("{out}/report.json")).unwrap();
+    for text in [&page, &data, &answer.stdout] {
+        assert!(!text.contains(['\u{1}', '\u{202e}']), "{text}");
+    }
+    let data: Value = serde_json::from_str(&data).unwrap();
+    let snippets = data["models"][0]["snippets"].as_array().unwrap().clone();
+    let text = |language: &str| {
+        let own = snippets.iter().find(|snippet| snippet["language"] == language).unwrap();
+        own["text"].as_str().unwrap().to_owned()
+    };
+    // What is written for a shell and for Python names the file.
+    let program = env!("CARGO_BIN_EXE_attache");
+    let line = text("Command line").replacen("attache", &format!("'{program}'"), 1);
+    if let Ok(run) = std::process::Command::new("bash").args(["-c", &line]).output() {
+        assert!(run.status.success(), "{line}: {}", String::from_utf8_lossy(&run.stderr));
+    }
+    let check =
+        "import sys, ast; call = ast.parse(sys.argv[1]).body[0].value; sys.exit(call.args[0].value != sys.argv[2])";
+    if let Ok(run) = std::process::Command::new("python3").args(["-c", check, &text("Python"), &model]).output() {
+        assert!(run.status.success(), "{}: {}", text("Python"), String::from_utf8_lossy(&run.stderr));
+    }
+    let failed = attache(&["report", &scratch.path("no\u{1}ne.tflite"), "--out", &out]);
+    assert!(failed.status == 2 && !failed.stderr.contains('\u{1}'), "{}", failed.stderr);
+}
+
 #[test]
 fn a_model_among_several_that_fails_is_named() {
     let scratch = Scratch::new();
@@ -241,6 +285,8 @@ fn what_cannot_be_reported_is_said_at_once() {
         (&["report", &model, "--devices", "tpu"], 4, "--devices tpu"),
         (&["report", &model, "--devices", "cpu,,gpu"], 2, "a name is empty"),
         (&["report", &model, "--out", &file], 2, "name a folder"),
+        #[cfg(target_os = "linux")]
+        (&["report", &model, "--out", "/proc/attache"], 2, "/proc/attache"),
         (&["report", &model, "--out", &format!("{file}/below")], 2, "not a directory"),
         (&["report"], 2, "MODEL"),
         (&["report", "--compare", &old, &old], 2, "has format 99"),

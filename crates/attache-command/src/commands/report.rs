@@ -162,7 +162,7 @@ fn prepare(folder: &Path, names: &[&str]) -> Result<(), Failure> {
 /// Writes the page and its data, and says where.
 fn write(folder: &Path, data: &Data) -> Result<Report, Failure> {
     let json = json!(data);
-    let text = json.to_string();
+    let text = page::plain(&json.to_string());
     let page = page::page(data, &text);
     let paths = [PAGE, JSON].map(|name| folder.join(name));
     files::write_all_in(Some(folder), &[(&paths[0], page.as_bytes()), (&paths[1], text.as_bytes())])?;

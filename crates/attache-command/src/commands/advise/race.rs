@@ -74,7 +74,9 @@ impl Times {
 
     /// Summarizes all runs; `None` if there are none.
     pub(super) fn statistics(&self) -> Option<Statistics> {
-        let all = if self.all.is_empty() { &self.early } else { &self.all };
+        // The very first run prepares what later ones use.
+        let early = if self.early.len() > 1 { &self.early[1..] } else { &self.early };
+        let all = if self.all.is_empty() { early } else { &self.all };
         Statistics::of(all).filter(|_| self.failure.is_none())
     }
 
@@ -243,6 +245,8 @@ mod tests {
         assert_eq!((times[0].slices.len(), times[1].slices.len()), (2, 0));
         assert_eq!(times[1].estimate(), Some(3000.0), "the run before the race counts");
         assert_eq!(times[1].statistics().unwrap().count, 1);
+        times[1].add_early(2000.0);
+        assert_eq!((times[1].estimate(), times[1].statistics().unwrap().max), (Some(2000.0), 2000.0));
     }
 
     #[test]

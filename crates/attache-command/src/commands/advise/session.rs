@@ -25,8 +25,10 @@ const PREPARING_CPU: f64 = 0.8;
 const BEFORE_SOFTWARE: f64 = 0.35;
 /// Share of the budget after which accuracy is not compared on further inputs.
 const COMPARING: f64 = 0.6;
-/// Share of the budget after which the first race ends, and no further number of threads is prepared.
-const RACING: f64 = 0.7;
+/// Share of the budget after which the first race ends, if numbers of threads are tried on GPUs then.
+const RACING: f64 = 0.55;
+/// Share of the budget after which no further number of threads is prepared for a GPU.
+const THREADS: f64 = 0.75;
 /// Share of the budget after which nothing is timed any more.
 const TIMING: f64 = 0.97;
 /// Preparing a configuration once more may take this share of the budget.
@@ -54,7 +56,8 @@ struct Session<'a> {
     skipped: Vec<Skipped>,
 }
 
-/// Measures the configurations of a model and chooses one. Also returns them, ready to run, in the order of the study's.
+/// Measures the configurations of a model and chooses one. Also returns them, ready to run, in the order of the study's, unless
+/// all combinations are measured, which takes their place.
 pub(in crate::commands) fn study(
     console: &Console,
     entry: &Entry<'_>,
@@ -86,18 +89,12 @@ pub(in crate::commands) fn study(
     progress.inc(1);
     progress.set_message("timing all combinations");
     let measured: Vec<Measured> = session.contenders.iter().map(|contender| contender.measured.clone()).collect();
-    let exhaustive = plan
-        .exhaustive
-        .then(|| {
-            exhaustive::check(
-                &Setup { console: &console.silenced(true), ..setup },
-                &kinds,
-                &measured,
-                choice,
-                available,
-            )
-        })
-        .transpose()?;
+    let mut exhaustive = None;
+    if plan.exhaustive {
+        session.contenders.clear();
+        let silent = Setup { console: &console.silenced(true), ..setup };
+        exhaustive = Some(exhaustive::check(&silent, &kinds, &measured, choice, available)?);
+    }
     progress.finish_and_clear();
     let names_adapter = measured[choice].configuration.gpu.as_ref().is_some_and(|gpu| gpu.has_rivals(plan.known));
     let study = Study {
@@ -269,7 +266,7 @@ impl Session<'_> {
                 let configuration = Configuration { threads, ..base.configuration.clone() };
                 let count = self.contenders.len();
                 if threads != base.configuration.threads {
-                    self.prepare(configuration, RACING);
+                    self.prepare(configuration, THREADS);
                 }
                 for contender in &mut self.contenders[count..] {
                     // Numbers of threads change no bit.

@@ -8,7 +8,7 @@ use super::data::{Data, FailureData, ModelData, Place, ProfileData, Share};
 use super::graph;
 use crate::commands::advise::study::{Measured, Study};
 use crate::commands::advise::words::{megabytes, time};
-use crate::console::counted;
+use crate::console::{counted, is_hidden};
 
 const STYLE: &str = include_str!("style.css");
 /// Stands before the data in the page.
@@ -53,8 +53,7 @@ pub(super) fn page(data: &Data, json: &str) -> String {
 
 /// Returns a page with this body and data.
 pub(super) fn whole(title: &str, body: &Markup, json: &str) -> String {
-    // In JSON, `<` stands in strings alone, where it may be written so; the page then cannot take it for a tag.
-    let data = format!("{OPENING}{}{CLOSING}", json.replace('<', "\\u003c"));
+    let data = format!("{OPENING}{}{CLOSING}", plain(json));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -70,6 +69,19 @@ pub(super) fn whole(title: &str, body: &Markup, json: &str) -> String {
         }
     }
     .into_string()
+}
+
+/// Returns JSON in which a page finds no tags and nothing that it would obey: these characters stand in strings alone, where
+/// they may be written as numbers.
+pub(super) fn plain(json: &str) -> String {
+    let escaped = |character: char| match character {
+        '<' => "\\u003c".to_owned(),
+        _ if is_hidden(character) => {
+            character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+        }
+        _ => character.to_string(),
+    };
+    json.chars().map(escaped).collect()
 }
 
 /// Returns the data in a page; `None` if there is none.
@@ -366,6 +378,17 @@ mod tests {
         let operators = page.split("Operators and reasons</summary>").nth(1).unwrap();
         assert!(operators.contains("0 ADD") && operators.contains("<td>CPU</td>"), "{operators}");
         assert!(page.contains("<title>How 1 model runs on c – 2026 – Attaché</title>"), "{page}");
+    }
+
+    #[test]
+    fn data_obeys_nothing() {
+        let text = "</script>\u{202e}\u{1}\u{feff}é";
+        let json = serde_json::json!({ "text": text }).to_string();
+        let plain = plain(&json);
+        assert!(!plain.contains('<') && !plain.chars().any(is_hidden), "{plain}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&plain).unwrap()["text"], text);
+        let page = whole("title", &html! {}, &json);
+        assert_eq!(embedded(&page), Some(plain.as_str()));
     }
 
     #[test]
