@@ -90,12 +90,12 @@ mod tests {
     use crate::options::Configuration;
     use crate::state::{MAIN, State};
 
-    /// `y = a + b`, of four elements.
+    /// `y = a - b`, of four elements.
     fn model() -> Model {
         let mut builder = ModelBuilder::new("test");
         let main = builder.subgraph("main");
         let ids = ["a", "b", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [4])));
-        builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [ids[0], ids[1]], [ids[2]]));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::SUB, [ids[0], ids[1]], [ids[2]]));
         builder.inputs(main, &ids[..2]).outputs(main, &[ids[2]]);
         Model::from_bytes(builder.finish()).unwrap()
     }
@@ -113,7 +113,7 @@ mod tests {
         bytes.chunks_exact_mut(4).for_each(|element| element.copy_from_slice(&value.to_le_bytes()));
     }
 
-    fn sum(state: &mut State) -> Vec<f32> {
+    fn difference(state: &mut State) -> Vec<f32> {
         state.invoke(MAIN).unwrap();
         let bytes = state.subgraph(MAIN).unwrap().storage[&2].bytes().unwrap();
         bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
@@ -133,14 +133,14 @@ mod tests {
         for value in [1.0, 2.5] {
             fill(&mut state, 0, value);
             fill(&mut state, 1, 1.0);
-            assert_eq!(sum(&mut state), [value + 1.0; 4]);
+            assert_eq!(difference(&mut state), [value - 1.0; 4]);
         }
         assert_eq!(state.address(MAIN, 2).unwrap(), address);
         state.resize(MAIN, 0, &[2, 4]).unwrap();
         state.allocate(MAIN).unwrap();
         assert_eq!(is_bound(&state), [true; 3]);
         fill(&mut state, 0, 3.0);
-        assert_eq!(sum(&mut state), [4.0; 8]);
+        assert_eq!(difference(&mut state), [2.0; 8]);
     }
 
     #[test]
@@ -151,10 +151,10 @@ mod tests {
         let mut own = [5.0_f32; 4];
         state.set_custom(MAIN, 0, own.as_mut_ptr().cast(), 16).unwrap();
         assert_eq!(is_bound(&state), [false; 3]);
-        assert_eq!(sum(&mut state), [6.0; 4]);
+        assert_eq!(difference(&mut state), [4.0; 4]);
         state.allocate(MAIN).unwrap();
         fill(&mut state, 0, 7.0);
-        assert_eq!((sum(&mut state), own), (vec![8.0; 4], [7.0; 4]));
+        assert_eq!((difference(&mut state), own), (vec![6.0; 4], [7.0; 4]));
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         let before = [0, 1, 2].map(|tensor| state.address(MAIN, tensor).unwrap());
         state.rebuild(on_gpu()).unwrap();
         assert_eq!(is_bound(&state), [true; 3]);
-        assert_eq!(sum(&mut state), [3.0; 4]);
+        assert_eq!(difference(&mut state), [-1.0; 4]);
         assert_eq!([0, 1, 2].map(|tensor| state.address(MAIN, tensor).unwrap()), before);
     }
 
@@ -178,6 +178,6 @@ mod tests {
         state.allocate(MAIN).unwrap();
         assert_eq!(is_bound(&state), [false; 3]);
         fill(&mut state, 0, 1.0);
-        assert_eq!(sum(&mut state), [1.0; 4]);
+        assert_eq!(difference(&mut state), [1.0; 4]);
     }
 }
