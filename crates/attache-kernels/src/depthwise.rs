@@ -224,12 +224,18 @@ impl<'a> Row<'a> {
         let first = self.before.div_ceil(self.stride).min(self.columns);
         let inside = (self.width + self.before).checked_sub(covered);
         let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, self.columns));
+        let apart = self.dilation;
         let mut x = 0;
         while x < self.columns {
-            x += match (x >= first, last.saturating_sub(x), KERNEL) {
-                (true, 4.., 0) => simd.vectorize(Span::<4> { row: self, x }),
-                (true, 4.., _) => simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: self, x }),
-                (true, 2.., 1..) => simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: self, x }),
+            let left = if x >= first { last.saturating_sub(x) } else { 0 };
+            x += match (left / apart, KERNEL) {
+                (4.., 1..) => {
+                    (x..x + apart).map(|x| simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: &mut *self, x })).sum()
+                }
+                (2.., 1..) => {
+                    (x..x + apart).map(|x| simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: &mut *self, x })).sum()
+                }
+                _ if left >= 4 => simd.vectorize(Span::<4> { row: self, x }),
                 _ => simd.vectorize(Span::<1> { row: self, x }),
             };
         }
@@ -243,9 +249,9 @@ impl Multiversioned for Row<'_> {
     fn run<S: Simd>(mut self, simd: S) {
         match (self.kernel, self.stride, self.dilation) {
             _ if !S::SPECIALIZED => self.columns::<S, 0, 0>(simd),
-            (3, 1, 1) => self.columns::<S, 3, 1>(simd),
+            (3, 1, _) => self.columns::<S, 3, 1>(simd),
             (3, 2, 1) => self.columns::<S, 3, 2>(simd),
-            (5, 1, 1) => self.columns::<S, 5, 1>(simd),
+            (5, 1, _) => self.columns::<S, 5, 1>(simd),
             (5, 2, 1) => self.columns::<S, 5, 2>(simd),
             _ => self.columns::<S, 0, 0>(simd),
         }
@@ -276,6 +282,7 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
         let target = self.row.output.as_mut_ptr().wrapping_add(self.x * channels);
         for channel in (0..channels).step_by(S::LANES) {
             let count = S::LANES.min(channels - channel);
+            let is_whole = count == S::LANES;
             // SAFETY: the taps are inside of the input, the block has one vector per tap after its bias, and `count`
             // channels are left.
             unsafe {
@@ -287,7 +294,8 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
                         let weight = simd.load(block.add((1 + ky * kernel + kx) * S::LANES));
                         let pixel = line.add((kx - across.start) * dilation * channels);
                         for (index, sum) in sums.iter_mut().enumerate() {
-                            let value = simd.load_partial(pixel.add(index * stride * channels), count);
+                            let pixel = pixel.add(index * stride * channels);
+                            let value = if is_whole { simd.load(pixel) } else { simd.load_partial(pixel, count) };
                             *sum = simd.multiply_add(value, weight, *sum);
                         }
                     }
@@ -302,8 +310,9 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
     }
 }
 
-/// Kernel that computes `PIXELS` adjacent output pixels starting at column `x`, and returns `PIXELS`. Their
-/// windows (`KERNEL` undilated taps wide, `STRIDE` pixels apart) must be horizontally inside of the input.
+/// Kernel that computes `PIXELS` output pixels starting at column `x`, and returns `PIXELS`. Their windows (`KERNEL` taps
+/// wide, `STRIDE` pixels apart) must be horizontally inside of the input. With a dilation, the pixels are as far apart as
+/// the taps, so that their windows share columns; the stride is 1 then.
 struct Tile<'r, 'a, const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> {
     row: &'r mut Row<'a>,
     x: usize,
@@ -337,7 +346,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
             weights: self.row.weights.as_ptr(),
             source: input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels),
             target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
-            channels,
+            pitch: self.row.dilation * channels,
             step,
             bounds: (simd.splat(clamp.0), simd.splat(clamp.1)),
         };
@@ -370,19 +379,19 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
                 for ky in 0..KERNEL {
                     let weights = block.weights.add((1 + ky * KERNEL) * S::LANES);
                     let line = block.source.add(ky * block.step);
-                    Self::line::<S, WHOLE>(simd, line, block.channels, weights, &mut sums, count);
+                    Self::line::<S, WHOLE>(simd, line, block.pitch, weights, &mut sums, count);
                 }
             } else {
                 let mut line = block.source;
                 for ky in block.down.clone() {
                     let weights = block.weights.add((1 + ky * KERNEL) * S::LANES);
-                    Self::line::<S, WHOLE>(simd, line, block.channels, weights, &mut sums, count);
+                    Self::line::<S, WHOLE>(simd, line, block.pitch, weights, &mut sums, count);
                     line = line.wrapping_add(block.step);
                 }
             }
             for (pixel, sum) in sums.into_iter().enumerate() {
                 let sum = simd.clamp(sum, block.bounds.0, block.bounds.1);
-                let target = block.target.add(pixel * block.channels);
+                let target = block.target.add(pixel * block.pitch);
                 match WHOLE {
                     true => simd.store(target, sum),
                     false => simd.store_partial(target, sum, count),
@@ -400,7 +409,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
     unsafe fn line<S: Simd, const WHOLE: bool>(
         simd: S,
         source: *const f32,
-        channels: usize,
+        pitch: usize,
         weights: *const f32,
         sums: &mut [S::Vector; PIXELS],
         count: usize,
@@ -408,7 +417,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
         for column in 0..(PIXELS - 1) * STRIDE + KERNEL {
             // SAFETY: guaranteed by the caller.
             unsafe {
-                let pointer = source.add(column * channels);
+                let pointer = source.add(column * pitch);
                 let value = if WHOLE { simd.load(pointer) } else { simd.load_partial(pointer, count) };
                 for (pixel, sum) in sums.iter_mut().enumerate() {
                     let kx = column.wrapping_sub(pixel * STRIDE);
@@ -428,7 +437,8 @@ struct Block<S: Simd> {
     weights: *const f32,
     source: *const f32,
     target: *mut f32,
-    channels: usize,
+    /// Distance between the columns that adjacent taps read, and between the output pixels, in elements.
+    pitch: usize,
     step: usize,
     bounds: (S::Vector, S::Vector),
 }

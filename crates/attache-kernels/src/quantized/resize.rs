@@ -3,6 +3,7 @@
 use super::Stored;
 use crate::Engine;
 use crate::resize::Resize;
+use crate::simd::{Multiversioned, Simd};
 
 /// Number of fraction bits of input coordinates.
 pub const DIGITS: u32 = 10;
@@ -32,15 +33,15 @@ pub fn bilinear<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output:
 }
 
 pub(super) fn bilinear_of<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
-    const ONE: i64 = 1 << DIGITS;
     let [down, across] =
         [0, 1].map(|axis| (0..resize.output[axis]).map(|index| neighbours(resize, axis, index)).collect::<Vec<_>>());
-    run(engine, resize, input, output, [&down, &across], |corners: [i32; 4], dy, dx| {
-        let weights = [(ONE - dy) * (ONE - dx), dy * (ONE - dx), (ONE - dy) * dx, dy * dx];
-        let sum: i64 = corners.iter().zip(weights).map(|(corner, weight)| i64::from(*corner) * weight).sum();
-        let half = if sum > 0 { 1 << (2 * DIGITS - 1) } else { -(1 << (2 * DIGITS - 1)) };
-        T::truncate(((sum + half) / (1 << (2 * DIGITS))) as i32)
-    });
+    // With weights of at most 1½, the magnitudes of those of one axis add up to 2 at most.
+    let is_near = |weight: i64| (-ONE / 2..=ONE * 3 / 2).contains(&weight);
+    let are_near = down.iter().chain(&across).all(|neighbours| is_near(neighbours.2));
+    match are_near && T::LEAST >= -128 && T::MOST <= 255 {
+        true => run(engine, resize, input, output, [&down, &across], Narrow),
+        false => run(engine, resize, input, output, [&down, &across], Wide),
+    }
 }
 
 /// Resizes images by bilinear interpolation in f32, as TensorFlow Lite does for unsigned elements.
@@ -55,25 +56,97 @@ pub fn bilinear_in_floats<T: Stored>(engine: Engine, resize: &Resize, input: &[T
 pub(super) fn bilinear_in_floats_of<T: Stored>(engine: Engine, resize: &Resize, input: &[T], output: &mut [T]) {
     let [down, across] =
         [0, 1].map(|axis| (0..resize.output[axis]).map(|index| resize.neighbours(axis, index)).collect::<Vec<_>>());
-    run(engine, resize, input, output, [&down, &across], |corners: [i32; 4], dy, dx| {
-        let [a, b, c, d] = corners.map(|corner| corner as f32);
-        let sum = a * (1.0 - dy) * (1.0 - dx) + b * dy * (1.0 - dx) + c * (1.0 - dy) * dx + d * dy * dx;
-        T::truncate((sum + 0.5) as i32)
-    });
+    run(engine, resize, input, output, [&down, &across], Floats);
 }
 
 /// The two input positions around an output position along one axis, and the weight of the second one.
 type Neighbours<W> = (usize, usize, W);
 
-/// Writes `weigh(corners, dy, dx)` for each output element. The corners are upper left, lower left, upper right and
-/// lower right; `dy` and `dx` are the vertical and horizontal weights.
-fn run<T: Stored, W: Copy + Sync>(
+/// The weight of a whole pixel.
+const ONE: i64 = 1 << DIGITS;
+
+/// An arithmetic of bilinear interpolation. The corners are upper left, lower left, upper right and lower right.
+trait Arithmetic: Copy + Sync {
+    /// The vertical and the horizontal distance from the first corner.
+    type Weight: Copy + Sync;
+    /// The weight of a corner.
+    type Corner: Copy;
+    fn corners(self, dy: Self::Weight, dx: Self::Weight) -> [Self::Corner; 4];
+    fn weigh(self, corners: [i32; 4], weights: [Self::Corner; 4]) -> i32;
+}
+
+/// Integers of 32 bits, for sums of 8-bit elements.
+#[derive(Clone, Copy)]
+struct Narrow;
+
+impl Arithmetic for Narrow {
+    type Weight = i64;
+    type Corner = i32;
+
+    #[inline(always)]
+    fn corners(self, dy: i64, dx: i64) -> [i32; 4] {
+        Wide.corners(dy, dx).map(|weight| weight as i32)
+    }
+
+    #[inline(always)]
+    fn weigh(self, corners: [i32; 4], weights: [i32; 4]) -> i32 {
+        let [a, b, c, d] = corners;
+        let sum = a * weights[0] + b * weights[1] + c * weights[2] + d * weights[3];
+        let half = if sum > 0 { 1 << (2 * DIGITS - 1) } else { -(1 << (2 * DIGITS - 1)) };
+        (sum + half) / (1 << (2 * DIGITS))
+    }
+}
+
+/// Integers of 64 bits.
+#[derive(Clone, Copy)]
+struct Wide;
+
+impl Arithmetic for Wide {
+    type Weight = i64;
+    type Corner = i64;
+
+    #[inline(always)]
+    fn corners(self, dy: i64, dx: i64) -> [i64; 4] {
+        [(ONE - dy) * (ONE - dx), dy * (ONE - dx), (ONE - dy) * dx, dy * dx]
+    }
+
+    #[inline(always)]
+    fn weigh(self, corners: [i32; 4], weights: [i64; 4]) -> i32 {
+        let [a, b, c, d] = corners.map(i64::from);
+        let sum = a * weights[0] + b * weights[1] + c * weights[2] + d * weights[3];
+        let half = if sum > 0 { 1 << (2 * DIGITS - 1) } else { -(1 << (2 * DIGITS - 1)) };
+        ((sum + half) / (1 << (2 * DIGITS))) as i32
+    }
+}
+
+/// Floats of 32 bits, whose products are rounded in the order of the reference kernel.
+#[derive(Clone, Copy)]
+struct Floats;
+
+impl Arithmetic for Floats {
+    type Weight = f32;
+    type Corner = [f32; 2];
+
+    #[inline(always)]
+    fn corners(self, dy: f32, dx: f32) -> [[f32; 2]; 4] {
+        [[1.0 - dy, 1.0 - dx], [dy, 1.0 - dx], [1.0 - dy, dx], [dy, dx]]
+    }
+
+    #[inline(always)]
+    fn weigh(self, corners: [i32; 4], weights: [[f32; 2]; 4]) -> i32 {
+        let product = |corner: usize| corners[corner] as f32 * weights[corner][0] * weights[corner][1];
+        (product(0) + product(1) + product(2) + product(3) + 0.5) as i32
+    }
+}
+
+/// Resizes images in an arithmetic.
+fn run<T: Stored, A: Arithmetic>(
     engine: Engine,
     resize: &Resize,
     input: &[T],
     output: &mut [T],
-    [down, across]: [&[Neighbours<W>]; 2],
-    weigh: impl Fn([i32; 4], W, W) -> T + Sync,
+    [down, across]: [&[Neighbours<A::Weight>]; 2],
+    arithmetic: A,
 ) {
     resize.check(input, output);
     let ([height, width, channels], [rows, columns]) = (resize.input, resize.output);
@@ -81,24 +154,44 @@ fn run<T: Stored, W: Copy + Sync>(
         return;
     }
     let row = columns * channels;
-    let band = (resize.batches * rows).div_ceil(engine.tasks(output.len() as f64 * 2.0, resize.batches * rows));
+    let band = (resize.batches * rows).div_ceil(engine.tasks(output.len() as f64, resize.batches * rows));
     engine.for_each_chunk(output, band * row, |task, output| {
         for (offset, output) in output.chunks_exact_mut(row).enumerate() {
             let index = task * band + offset;
             let (upper, lower, dy) = down[index % rows];
             let line = |y: usize| &input[(index / rows * height + y) * width * channels..][..width * channels];
-            let (upper, lower) = (line(upper), line(lower));
-            for (output, &(left, right, dx)) in output.chunks_exact_mut(channels).zip(across) {
-                let pixel = |line: &'_ [T], x: usize, channel: usize| line[x * channels + channel].into();
-                for (channel, value) in output.iter_mut().enumerate() {
-                    let corner = |line, x| pixel(line, x, channel);
-                    let corners =
-                        [corner(upper, left), corner(lower, left), corner(upper, right), corner(lower, right)];
-                    *value = weigh(corners, dy, dx);
-                }
-            }
+            engine.isa.dispatch(Row { lines: [line(upper), line(lower)], dy, across, channels, output, arithmetic });
         }
     });
+}
+
+/// Kernel that computes one output row.
+struct Row<'a, T, A: Arithmetic> {
+    lines: [&'a [T]; 2],
+    dy: A::Weight,
+    across: &'a [Neighbours<A::Weight>],
+    channels: usize,
+    output: &'a mut [T],
+    arithmetic: A,
+}
+
+impl<T: Stored, A: Arithmetic> Multiversioned for Row<'_, T, A> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { lines: [upper, lower], dy, across, channels, output, arithmetic } = self;
+        for (output, &(left, right, dx)) in output.chunks_exact_mut(channels).zip(across) {
+            let weights = arithmetic.corners(dy, dx);
+            let [left, right] = [left, right].map(|x| x * channels..(x + 1) * channels);
+            let (a, b) = (&upper[left.clone()], &lower[left]);
+            let (c, d) = (&upper[right.clone()], &lower[right]);
+            for (channel, value) in output.iter_mut().enumerate() {
+                let corners = [a[channel].into(), b[channel].into(), c[channel].into(), d[channel].into()];
+                *value = T::truncate(arithmetic.weigh(corners, weights));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +199,52 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
+    use crate::Isa;
+    use crate::testing::Random;
+
+    #[test]
+    fn every_isa_gives_the_bits_of_the_definition() {
+        let mut random = Random::new(81);
+        for round in 0..200 {
+            let resize = Resize {
+                batches: 1 + random.below(2),
+                input: [1 + random.below(6), 1 + random.below(6), 1 + random.below(40)],
+                output: [1 + random.below(9), 1 + random.below(9)],
+                align_corners: round % 3 == 0,
+                half_pixel_centers: round % 3 == 1,
+            };
+            let [height, width, channels] = resize.input;
+            let input: Vec<i8> =
+                random.bytes(resize.batches * height * width * channels).into_iter().map(|byte| byte as i8).collect();
+            let mut expected = Vec::new();
+            for index in 0..resize.batches * resize.output[0] * resize.output[1] * channels {
+                let (pixel, channel) = (index / channels, index % channels);
+                let (row, x) = (pixel / resize.output[1], pixel % resize.output[1]);
+                let (batch, y) = (row / resize.output[0], row % resize.output[0]);
+                let ((top, bottom, dy), (left, right, dx)) = (neighbours(&resize, 0, y), neighbours(&resize, 1, x));
+                let at = |y: usize, x: usize| i64::from(input[((batch * height + y) * width + x) * channels + channel]);
+                let sum = (at(top, left) * (ONE - dy) + at(bottom, left) * dy) * (ONE - dx)
+                    + (at(top, right) * (ONE - dy) + at(bottom, right) * dy) * dx;
+                expected.push((sum + if sum > 0 { 1 << 19 } else { -(1 << 19) }) / (1 << 20));
+            }
+            for isa in Isa::available() {
+                let engine = Engine { isa, parallel: &Serial };
+                let mut output = vec![0i8; expected.len()];
+                bilinear(engine, &resize, &input, &mut output);
+                assert!(output.iter().map(|value| i64::from(*value)).eq(expected.iter().copied()), "{}", isa.name());
+                // 16-bit elements take the wide arithmetic, for which numbers are the same.
+                let wide: Vec<i16> = input.iter().map(|value| i16::from(*value)).collect();
+                let mut output = vec![0i16; expected.len()];
+                bilinear(engine, &resize, &wide, &mut output);
+                assert!(output.iter().map(|value| i64::from(*value)).eq(expected.iter().copied()), "{}", isa.name());
+                let bytes: Vec<u8> = input.iter().map(|value| *value as u8).collect();
+                let [mut portable, mut found] = [(); 2].map(|()| vec![0u8; expected.len()]);
+                bilinear_in_floats(Engine { isa: Isa::portable(), ..engine }, &resize, &bytes, &mut portable);
+                bilinear_in_floats(engine, &resize, &bytes, &mut found);
+                assert_eq!(found, portable, "{}", isa.name());
+            }
+        }
+    }
 
     #[test]
     fn pixels_between_are_weighed() {
