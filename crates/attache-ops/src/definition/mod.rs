@@ -143,7 +143,10 @@ impl Declaration<'_> {
             intermediates: Vec::new(),
             callees: self.callees,
         };
-        // An operator that runs a subgraph combines nothing, so that bodies are not followed further.
+        // The operators that have options of this kind combine nothing, and some of them run subgraphs, perhaps this one.
+        if body.options.builtin_options_2().is_some() {
+            return Err(unknown());
+        }
         (definition.parse)(&body)?.combination().ok_or_else(unknown)
     }
 

@@ -125,8 +125,8 @@ impl Windows {
             let numbers = (number(&self.sizes), number(&self.strides), number(&self.dilations), number(&self.spread));
             let (Some(size), Some(stride), Some(dilation), Some(spread)) = numbers else { return Err(wrong()) };
             let [before, after] = self.padding[axis];
-            let spaced =
-                shape[axis].saturating_sub(1).checked_mul(spread).map(|last| last + usize::from(shape[axis] > 0));
+            let spaced = shape[axis].saturating_sub(1).checked_mul(spread);
+            let spaced = spaced.and_then(|last| last.checked_add(usize::from(shape[axis] > 0)));
             let padded = i64::try_from(spaced.ok_or_else(wrong)?)
                 .ok()
                 .and_then(|spaced| spaced.checked_add(before)?.checked_add(after).filter(|padded| *padded >= 0));

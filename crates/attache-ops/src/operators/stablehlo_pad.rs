@@ -69,8 +69,11 @@ impl Operator for Pad {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, value) = (eval.input(0)?, eval.input(1)?);
         let output = &mut eval.outputs[0];
-        let axes =
-            self.before.iter().zip(&self.between).map(|(first, between)| Along { first: *first, step: between + 1 });
+        let axes = self
+            .before
+            .iter()
+            .zip(&self.between)
+            .map(|(first, between)| Along { first: *first, step: between.saturating_add(1) });
         let axes: Vec<_> = axes.collect();
         spread((input.bytes, input.shape), &axes, value.bytes, (output.bytes, output.shape));
         Ok(())
