@@ -41,6 +41,7 @@ import forms_memories
 import forms_movement
 import forms_numbers
 import forms_quantized
+import forms_random
 import forms_recurrent
 import forms_relations
 import forms_selection
@@ -158,7 +159,7 @@ def main():
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
-                   forms_recurrent, forms_stablehlo):
+                   forms_recurrent, forms_stablehlo, forms_random):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

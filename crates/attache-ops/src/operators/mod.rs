@@ -36,6 +36,7 @@ mod detection_post_process;
 mod dilate;
 mod dynamic_update_slice;
 mod embedding_lookup;
+mod embedding_lookup_sparse;
 mod expand_dims;
 mod fake_quant;
 mod fill;
@@ -62,6 +63,7 @@ mod pad;
 mod padv2;
 mod prelu;
 mod quantize;
+mod random;
 mod range;
 mod rank;
 mod read_variable;
@@ -91,6 +93,7 @@ mod stablehlo_case;
 mod stablehlo_composite;
 mod stablehlo_gather;
 mod stablehlo_pad;
+mod stablehlo_rng_bit_generator;
 mod stablehlo_scatter;
 mod strided_slice;
 mod svdf;
@@ -144,6 +147,7 @@ static TABLE: &[&[Definition]] = &[
     dilate::DEFINITIONS,
     dynamic_update_slice::DEFINITIONS,
     embedding_lookup::DEFINITIONS,
+    embedding_lookup_sparse::DEFINITIONS,
     expand_dims::DEFINITIONS,
     fake_quant::DEFINITIONS,
     fill::DEFINITIONS,
@@ -170,6 +174,7 @@ static TABLE: &[&[Definition]] = &[
     padv2::DEFINITIONS,
     prelu::DEFINITIONS,
     quantize::DEFINITIONS,
+    random::DEFINITIONS,
     range::DEFINITIONS,
     rank::DEFINITIONS,
     read_variable::DEFINITIONS,
@@ -199,6 +204,7 @@ static TABLE: &[&[Definition]] = &[
     stablehlo_composite::DEFINITIONS,
     stablehlo_gather::DEFINITIONS,
     stablehlo_pad::DEFINITIONS,
+    stablehlo_rng_bit_generator::DEFINITIONS,
     stablehlo_scatter::DEFINITIONS,
     strided_slice::DEFINITIONS,
     svdf::DEFINITIONS,

@@ -56,7 +56,8 @@ impl Operator for PadV2 {
             (None, Some(integers)) => integers.first().map(|value| *value as f32),
             (None, None) => None,
         };
-        let is_exact = value.integers().is_none_or(|integers| integers.iter().all(|value| value.abs() <= 1 << 24));
+        let is_exact =
+            value.integers().is_none_or(|integers| integers.iter().all(|value| value.unsigned_abs() <= 1 << 24));
         let fill = fill.filter(|_| is_exact).ok_or_else(|| Unsupported::new("a device cannot pad with this value"))?;
         padding::lower(lowering, fill)
     }

@@ -14,6 +14,7 @@ pub(crate) mod padding;
 pub(crate) mod pieces;
 pub(crate) mod pool;
 pub(crate) mod quantized;
+pub(crate) mod random_bits;
 pub(crate) mod recurrent;
 pub(crate) mod reduction;
 pub(crate) mod resize;
