@@ -9,6 +9,7 @@ pub(crate) mod contraction;
 pub(crate) mod convolution;
 pub(crate) mod exact;
 pub(crate) mod fused;
+pub(crate) mod integers;
 pub(crate) mod overlap;
 pub(crate) mod padding;
 pub(crate) mod pieces;
