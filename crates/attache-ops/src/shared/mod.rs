@@ -23,6 +23,7 @@ pub(crate) mod sequence;
 pub(crate) mod sequence_lstm;
 pub(crate) mod slices;
 pub(crate) mod spread;
+pub(crate) mod steps;
 pub(crate) mod support;
 pub(crate) mod view;
 pub(crate) mod volume;
