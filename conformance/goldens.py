@@ -12,7 +12,7 @@ Each case is a folder OUT_DIR/KIND_OPERATOR_FORM/ that contains
                    output K with weights that are the floats which those of 8 bits stand for, where activations are floats
     case.json      {"op", "kind", "version", "scale", "form"}
 
-kind is f32, f16w (float16 weights with DEQUANTIZE), i32, i64, bool, or i4, i8, u8, i16 for quantized tensors. scale is
+kind is f32, f16w (float16 weights with DEQUANTIZE), i32, i64, bool, text, or i4, i8, u8, i16 for quantized tensors. scale is
 the largest magnitude of the outputs before a fused activation, to which errors are relative. Each case has its own
 random generator, seeded by its name, so that the script always writes the same files, and a new case does not change the
 others. Cases of an earlier run in OUT_DIR are removed first.
@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 import forms_arithmetic
+import forms_audio
 import forms_bytes
 import forms_contractions
 import forms_detection
@@ -48,20 +49,23 @@ import forms_selection
 import forms_signals
 import forms_sizes
 import forms_stablehlo
+import forms_strings
 import forms_subgraphs
 import forms_tables
 import forms_volumes
 import forms_windows
 from dequantized import dequantized
-from model_writer import Activation, Model, options, run
+from model_writer import TEXT, Activation, Model, options, run
 
 ALL_KERNELS = ("reference", "plain", "default")
-RESULTS = {"i32": np.int32, "i64": np.int64, "bool": np.bool_}  # what an operator of a kind gives, float32 else
+RESULTS = {"i32": np.int32, "i64": np.int64, "bool": np.bool_, "text": TEXT}  # what an operator of a kind gives, float32 else
 TOLERANCE = 1e-5  # how far LiteRT's own kernel sets may lie apart, relative to the scale
 
 
 def magnitude(value):
-    """The largest magnitude in an array; 0 if it is empty."""
+    """The largest magnitude in an array; 0 if it is empty or has strings."""
+    if value.dtype == TEXT:
+        return 0.0
     return float(np.abs(value.astype(np.complex128)).max(initial=0))
 
 
@@ -133,10 +137,14 @@ class Suite:
         for kernel, other in zip(kernels[1:], others):
             for first, second in zip(expected, other, strict=True):
                 limit = TOLERANCE * max(1.0, magnitude(first))
+                if first.dtype == TEXT:
+                    if not np.array_equal(first, second):
+                        raise ValueError(f"{name}: the {kernel} kernels disagree with the {kernels[0]} ones")
+                    continue
                 if first.shape != second.shape or not np.allclose(first, second, rtol=0, atol=limit):
                     raise ValueError(f"{name}: the {kernel} kernels disagree with the {kernels[0]} ones")
         for value in expected:
-            if not np.isfinite(value).all():
+            if value.dtype != TEXT and not np.isfinite(value).all():
                 raise ValueError(f"{name}: an output is not finite")
         return expected
 
@@ -147,7 +155,7 @@ class Suite:
         (folder / "case.json").write_text(json.dumps(record, sort_keys=True) + "\n")
         for prefix, values in arrays.items():
             for index, value in enumerate(values):
-                np.save(folder / f"{prefix}_{index}.npy", value)
+                np.save(folder / f"{prefix}_{index}.npy", value.astype(bytes) if value.dtype == TEXT else value)
 
 
 def main():
@@ -159,7 +167,8 @@ def main():
                    forms_flow, forms_detection, forms_graphs, forms_edges, forms_quantized, forms_contractions,
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
-                   forms_recurrent, forms_stablehlo, forms_random):
+                   forms_recurrent, forms_stablehlo, forms_random, forms_strings,
+                   forms_audio):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

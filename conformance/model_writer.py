@@ -18,6 +18,9 @@ TENSOR_TYPES = {
                  "COMPLEX64", "COMPLEX128")
 }
 
+TEXT = np.dtype(object)  # of arrays whose elements are bytes, which become tensors of strings
+TENSOR_TYPES[TEXT] = schema.TensorType.STRING
+
 KERNELS = {
     "reference": OpResolverType.BUILTIN_REF, "plain": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     "default": OpResolverType.AUTO,
@@ -64,7 +67,7 @@ class Model:
         tensor.name, tensor.buffer = f"tensor_{len(self.tensors)}", 0
         if data is not None:
             buffer = schema.BufferT()
-            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            buffer.data = np.frombuffer(elements(data), np.uint8)
             tensor.buffer = len(self.buffers)
             self.buffers.append(buffer)
         self.tensors.append(tensor)
@@ -158,6 +161,16 @@ class Model:
         model.operatorCodes, model.buffers = self.codes, self.buffers
         model.subgraphs = [inner.table() for inner in self.subgraphs]
         return pack(model)
+
+
+def elements(value):
+    """The bytes of a tensor with this value. Of strings: their number, the offset of each and the end, and the strings."""
+    value = np.asarray(value)
+    if value.dtype != TEXT:
+        return np.ascontiguousarray(value).tobytes()
+    texts = list(value.ravel())
+    offsets = 4 * (len(texts) + 2) + np.cumsum([0] + [len(text) for text in texts])
+    return np.array([len(texts), *offsets], np.int32).tobytes() + b"".join(texts)
 
 
 def parse(file):

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::{AlignedBuffer, DataType, Element, Shape};
+use crate::{AlignedBuffer, DataType, Element, Shape, Strings};
 
 /// A range of bytes of a reference-counted owner (a mapped file or a vector). Clones share the owner and copy
 /// no bytes.
@@ -77,12 +77,15 @@ impl Constant {
     }
 
     /// Returns exactly the bytes that the shape requires, at an address aligned for the element type. They
-    /// are copied only if they are unaligned.
+    /// are copied only if they are unaligned. All bytes of a tensor of strings are returned.
     ///
-    /// `None` if there are too few bytes, if elements have no fixed size, if the size overflows, or if memory
-    /// for the copy cannot be allocated.
+    /// `None` if there are too few bytes, if elements are neither of fixed size nor strings, if the size overflows,
+    /// or if memory for the copy cannot be allocated.
     #[must_use]
     pub fn aligned_bytes(&self) -> Option<Bytes> {
+        if self.data_type == DataType::String {
+            return self.strings().map(|_| self.bytes.clone());
+        }
         let size = self.data_type.byte_size(self.shape.checked_elements()?)?;
         let bytes = self.bytes.slice(0..size)?;
         let alignment = self.data_type.bits()?.div_ceil(8);
@@ -106,6 +109,14 @@ impl Constant {
             Ok(values) => Cow::Borrowed(values),
             Err(_) => Cow::Owned(bytemuck::pod_collect_to_vec(bytes)),
         })
+    }
+
+    /// Returns the elements of a `STRING` constant. `None` for other types, or if there are fewer strings than the shape
+    /// requires or their offsets are wrong.
+    #[must_use]
+    pub fn strings(&self) -> Option<Strings<'_>> {
+        let elements = self.shape.checked_elements()?;
+        (self.data_type == DataType::String).then(|| Strings::new(&self.bytes, elements).ok())?
     }
 
     /// Returns the elements of a `FLOAT32` or `FLOAT16` constant as f32. `None` for other types or if there
@@ -165,6 +176,15 @@ mod tests {
         assert!(constant.bytes.slice(4..9).is_none());
         let aligned = constant.aligned_bytes().unwrap();
         assert_eq!((aligned.as_ptr().addr() % 4, &aligned[..]), (0, &constant.bytes[..]));
+        assert!(Constant { shape: [3].into(), ..constant }.aligned_bytes().is_none());
+    }
+
+    #[test]
+    fn strings_are_whole_or_none() {
+        let bytes = crate::strings::encoded([&b"ab"[..], b""].into_iter()).unwrap();
+        let constant = Constant { data_type: DataType::String, shape: [2].into(), bytes: Bytes::from_vec(bytes) };
+        assert_eq!(constant.strings().unwrap().get(0), b"ab");
+        assert_eq!(constant.aligned_bytes().unwrap().len(), constant.bytes.len());
         assert!(Constant { shape: [3].into(), ..constant }.aligned_bytes().is_none());
     }
 

@@ -16,6 +16,7 @@ mod quantization;
 mod shape;
 mod stopwatch;
 pub mod storable;
+pub mod strings;
 mod window;
 
 pub use buffer::AlignedBuffer;
@@ -28,4 +29,5 @@ pub use process::process_id;
 pub use quantization::Quantization;
 pub use shape::{Shape, broadcast_strides, strides};
 pub use stopwatch::Stopwatch;
+pub use strings::Strings;
 pub use window::{Activation, Padding, WindowExtent};

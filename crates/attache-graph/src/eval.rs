@@ -5,9 +5,9 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape};
+use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape, Strings, strings};
 
-use crate::OpError;
+use crate::{HashTable, OpError};
 
 /// An input tensor of an evaluation. Its bytes are aligned for the element type.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,8 @@ pub struct TensorRef<'a> {
     pub data_type: DataType,
     /// Extents per axis, outermost first.
     pub shape: &'a Shape,
-    /// The elements in row-major order, in exactly as many bytes as the shape needs.
+    /// The elements in row-major order, in exactly as many bytes as the shape needs. Of a tensor of strings, all bytes
+    /// ([`Strings`]).
     pub bytes: &'a [u8],
     /// Quantization parameters; `None` for a tensor that is not quantized.
     pub quantization: Option<&'a Quantization>,
@@ -25,7 +26,7 @@ pub struct TensorRef<'a> {
 }
 
 /// An output tensor of an evaluation. Its bytes are aligned for the element type, and their initial content
-/// is arbitrary.
+/// is arbitrary. A tensor of strings has no bytes yet: [`Eval::set_strings`] gives it some.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
     /// Type of the elements.
@@ -60,6 +61,17 @@ impl<'a> TensorRef<'a> {
             _ => Ok(self.values::<i32>()?.iter().map(|value| i64::from(*value)).collect()),
         }
     }
+
+    /// Returns the elements of a `STRING` tensor.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the elements are of another type, or their bytes are damaged.
+    pub fn strings(&self) -> Result<Strings<'a>, OpError> {
+        typed(self.data_type, DataType::String)?;
+        let elements = self.shape.elements();
+        Strings::new(self.bytes, elements).map_err(|error| OpError::invalid(format!("a tensor of strings: {error}")))
+    }
 }
 
 impl TensorMut<'_> {
@@ -93,16 +105,26 @@ pub trait Host {
     /// Fails where the subgraph fails, or where there is no interpreter.
     fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
 
-    /// Sets the shape and the bytes of the output with index `output`, whose shape `infer` can't tell even
-    /// from the input values.
+    /// Allocates `size` bytes for the output with index `output`, whose shape or size `infer` can't tell even from the
+    /// input values, and returns them for the operator to write. The output has this shape.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such output, if memory for the bytes cannot be allocated, or if there is no
+    /// Fails if there is no such output, if it exceeds a limit, if the memory cannot be allocated, or if there is no
     /// interpreter.
-    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
-        let _ = (output, shape, bytes);
+    fn make_output(&mut self, output: usize, shape: Shape, size: usize) -> Result<&mut [u8], OpError> {
+        let _ = (output, shape, size);
         Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// Sets the shape and the bytes of an output as [`make_output`](Host::make_output) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`make_output`](Host::make_output).
+    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+        self.make_output(output, shape, bytes.len())?.copy_from_slice(bytes);
+        Ok(())
     }
 
     /// Sets the new value of the variable tensor that is the input with index `input`. The interpreter copies
@@ -156,12 +178,42 @@ pub trait Host {
         let _ = (handle, value);
         Err(OpError::unsupported(NO_HOST))
     }
+
+    /// Returns the handle of the hash table with this number. Calls with the same number return the same handle.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no interpreter.
+    fn table_handle(&mut self, table: i32) -> Result<Handle, OpError> {
+        let _ = table;
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// Returns a hash table; `None` before it is filled.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no table has this handle, or if there is no interpreter.
+    fn table(&self, handle: Handle) -> Result<Option<Arc<HashTable>>, OpError> {
+        let _ = handle;
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// Fills a hash table.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no table has this handle, or if there is no interpreter.
+    fn set_table(&mut self, handle: Handle, table: Arc<HashTable>) -> Result<(), OpError> {
+        let _ = (handle, table);
+        Err(OpError::unsupported(NO_HOST))
+    }
 }
 
 /// Error text of the default methods of [`Host`], for hosts without an interpreter.
 const NO_HOST: &str = "it runs only within an interpreter";
 
-/// Identifies a resource variable of an interpreter. An element of a tensor of type `RESOURCE` is a handle.
+/// Identifies a resource variable or a hash table of an interpreter. An element of a tensor of type `RESOURCE` is a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
@@ -347,7 +399,7 @@ pub struct Eval<'a> {
     /// The inputs in the model file's order; `None` for an optional input that is left out.
     pub inputs: Vec<Option<TensorRef<'a>>>,
     /// The outputs in the model file's order. Empty if their shapes can't be inferred, in which case the
-    /// operator calls [`Host::set_output`].
+    /// operator calls [`Host::set_output`]. Strings are set by [`Eval::set_strings`].
     pub outputs: Vec<TensorMut<'a>>,
     /// The node's cache, kept from run to run, and cleared ([`Cache::clear`]) when a shape of an input or output
     /// changes.
@@ -372,6 +424,29 @@ impl<'a> Eval<'a> {
     /// Fails if the input is left out or does not exist.
     pub fn input(&self, index: usize) -> Result<TensorRef<'a>, OpError> {
         self.optional(index).ok_or_else(|| OpError::invalid(format!("input {index} is missing")))
+    }
+
+    /// Sets the elements of the output with index `output`, a tensor of strings. Their number must be that of the
+    /// output's shape.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output is no tensor of strings, if their number differs, or if they exceed 31 bits of offsets or a
+    /// limit.
+    pub fn set_strings<'s>(
+        &mut self,
+        output: usize,
+        texts: impl ExactSizeIterator<Item = &'s [u8]> + Clone,
+    ) -> Result<(), OpError> {
+        let made = self.outputs.get(output).filter(|made| made.data_type == DataType::String);
+        let shape = made.ok_or_else(|| OpError::invalid(format!("output {output} is no tensor of strings")))?.shape;
+        if shape.elements() != texts.len() {
+            return Err(OpError::invalid(format!("{} strings for an output of shape {shape}", texts.len())));
+        }
+        let size = strings::encoded_size(texts.clone());
+        let size = size.ok_or_else(|| OpError::limit_exceeded("strings of more than 2 GiB cannot be addressed"))?;
+        strings::encode(texts, self.host.make_output(output, shape.clone(), size)?);
+        Ok(())
     }
 
     /// Returns the input with this index; `None` if it is left out or does not exist.

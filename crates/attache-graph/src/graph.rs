@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Fact, Op};
+use attache_base::DataType;
+
+use crate::{Fact, Op, Unsupported};
 
 /// Identifies a tensor of a graph by its index in [`Graph::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -120,6 +122,19 @@ impl Graph {
     #[must_use]
     pub fn input_facts(&self, node: &Node) -> Vec<Option<&Fact>> {
         node.inputs.iter().map(|id| id.map(|id| self.fact(id))).collect()
+    }
+
+    /// Checks that the node reads and writes no strings, which are in the memory of the host only.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason why a delegate cannot run the node.
+    pub fn check_no_strings(&self, node: &Node) -> Result<(), Unsupported> {
+        let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
+        match tensors.any(|id| self.fact(*id).data_type == DataType::String) {
+            true => Err(Unsupported::new("strings stay on the CPU")),
+            false => Ok(()),
+        }
     }
 
     /// Returns for each tensor the node that writes it; `None` for graph inputs, constants, variables and

@@ -73,6 +73,7 @@ impl<'a> Lowering<'a> {
             let text = "the program was built without GPU forms (the feature \"lowering\" of the crate attache)";
             return Err(Unsupported::new(text));
         }
+        graph.check_no_strings(node)?;
         match quantized {
             Quantized::View => view::lower(graph, node),
             Quantized::Exact => {

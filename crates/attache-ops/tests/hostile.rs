@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape};
+use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape, strings};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, Quantized, TensorMut, TensorRef};
 use attache_model::Model;
 
@@ -49,6 +49,9 @@ impl Random {
     /// fill.
     fn constant(&mut self, data_type: DataType, shape: &Shape) -> Option<Constant> {
         let count = shape.checked_elements().filter(|count| *count <= MOST)?;
+        if data_type == DataType::String {
+            return Some(Constant { data_type, shape: shape.clone(), bytes: Bytes::from_vec(self.strings(count)) });
+        }
         let limit = if self.below(2) == 0 { 9 } else { NUMBERS.len() };
         let mut bytes = Vec::new();
         for _ in 0..count {
@@ -68,6 +71,17 @@ impl Random {
         let size = bytes.len();
         let bytes = Bytes::from_vec(bytemuck::cast_slice(&words)[..size].to_vec());
         Some(Constant { data_type, shape: shape.clone(), bytes })
+    }
+
+    /// Returns the bytes of a tensor with so many strings, which are damaged in a quarter of the calls.
+    fn strings(&mut self, count: usize) -> Vec<u8> {
+        let texts: Vec<&[u8]> = (0..count).map(|_| self.pick(&[&b""[..], b"a", b"a b  c", b" \0\xff"])).collect();
+        let mut bytes = strings::encoded(texts.into_iter()).expect("they are short");
+        if self.below(4) == 0 {
+            let place = self.below(bytes.len());
+            bytes[place] = self.pick(&[0, 1, 4, 127, 255]);
+        }
+        bytes
     }
 
     /// Returns random quantization parameters, which may be invalid, or `None` in a quarter of the calls.
@@ -116,11 +130,23 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-struct NoHost;
+/// A host that has nothing but room for outputs.
+#[derive(Default)]
+struct NoHost {
+    made: Vec<u8>,
+}
 
 impl Host for NoHost {
     fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
+    }
+
+    fn make_output(&mut self, _: usize, _: Shape, size: usize) -> Result<&mut [u8], OpError> {
+        if size > MOST * 64 {
+            return Err(OpError::limit_exceeded("an output is too large for this test"));
+        }
+        self.made = vec![0; size];
+        Ok(&mut self.made)
     }
 }
 
@@ -128,7 +154,7 @@ impl Host for NoHost {
 /// the tensor is too large.
 fn room(data_type: DataType, shape: &Shape) -> Option<(Vec<u64>, usize)> {
     let elements = shape.checked_elements().filter(|elements| *elements <= MOST)?;
-    let size = data_type.byte_size(elements)?;
+    let size = if data_type == DataType::String { 0 } else { data_type.byte_size(elements)? };
     Some((vec![0; size.div_ceil(8)], size))
 }
 
@@ -143,9 +169,13 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
             continue;
         };
         let shape = fact.shape.as_ref()?;
-        let (mut words, size) = room(fact.data_type, shape)?;
+        let (mut words, mut size) = room(fact.data_type, shape)?;
         let constant = fact.constant.clone().or_else(|| random.constant(fact.data_type, shape));
         if let Some(constant) = constant {
+            if fact.data_type == DataType::String {
+                size = constant.bytes.len();
+                words.resize(size.div_ceil(8), 0);
+            }
             bytemuck::cast_slice_mut(&mut words)[..size].copy_from_slice(&constant.bytes[..size]);
         }
         inputs.push(Some((fact, words, size)));
@@ -173,7 +203,7 @@ fn eval(graph: &Graph, inferred: &[Inferred], random: &mut Random) -> Option<Res
         bytes: &mut bytemuck::cast_slice_mut(words)[..*size],
         quantization: *quantization,
     });
-    let (outputs, cache, host) = (outputs.collect(), &mut Cache::default(), &mut NoHost);
+    let (outputs, cache, host) = (outputs.collect(), &mut Cache::default(), &mut NoHost::default());
     Some(node.op.eval(&mut Eval { inputs, outputs, cache, parallel: &Serial, host }))
 }
 

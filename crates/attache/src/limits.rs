@@ -4,8 +4,8 @@
 //! before the memory is allocated or the work is done. Device memory and the size of the model file are not limited
 //! here.
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Fact, Graph, Node, Op, OpError, TensorId, WorkingMemory};
+use attache_base::{DataType, Shape, strings};
+use attache_graph::{Fact, Graph, Handle, Node, Op, OpError, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
 
 use crate::cost::largest;
@@ -153,15 +153,9 @@ impl Limits {
         outputs: &[(DataType, &Shape)],
     ) -> Result<(), OpError> {
         for (data_type, shape) in outputs {
-            let size = shape.checked_elements().and_then(|elements| data_type.byte_size(elements));
-            let size = size.map_or(u64::MAX, |size| size as u64);
-            if size > self.tensor_bytes {
-                return Err(OpError::limit_exceeded(exceeded(
-                    "tensor_bytes",
-                    format_args!("{size} bytes"),
-                    self.tensor_bytes,
-                )));
-            }
+            let size =
+                shape.checked_elements().and_then(|elements| least_bytes(*data_type, elements)).unwrap_or(usize::MAX);
+            self.check_size(size)?;
         }
         let facts: Vec<_> = inputs.iter().map(Option::as_ref).collect();
         let inputs: Vec<_> = inputs.iter().map(|fact| fact.as_ref()?.shape.as_ref()).collect();
@@ -178,12 +172,22 @@ impl Limits {
         require_memory(working)
     }
 
+    /// Returns an error if a tensor of this size, which is known only at run time, is too large.
+    pub(crate) fn check_size(&self, size: usize) -> Result<(), OpError> {
+        if size as u64 <= self.tensor_bytes {
+            return Ok(());
+        }
+        Err(OpError::limit_exceeded(exceeded("tensor_bytes", format_args!("{size} bytes"), self.tensor_bytes)))
+    }
+
     /// Returns an error if a tensor of the graph exceeds the limit on its size, or if all nodes together
     /// exceed the limit on multiply-adds. Tensors and nodes with unknown shapes count as zero.
     pub(crate) fn check_graph(&self, graph: &Graph, subgraph: usize) -> Result<(), Error> {
         let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.outputs));
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
-            let size = graph.fact(*id).byte_size().unwrap_or(0) as u64;
+            let Fact { data_type, shape, .. } = graph.fact(*id);
+            let elements = shape.as_ref().and_then(Shape::checked_elements);
+            let size = elements.and_then(|elements| least_bytes(*data_type, elements)).unwrap_or(0) as u64;
             if size > self.tensor_bytes {
                 return Err(over_limit(
                     tensor_location(graph, subgraph, *id),
@@ -199,6 +203,16 @@ impl Limits {
             return Err(over_limit(location, "multiply_adds", total, self.multiply_adds));
         }
         Ok(())
+    }
+}
+
+/// Returns the number of bytes that a tensor takes, or for strings the least number; `None` if elements have no size, or
+/// if it overflows.
+fn least_bytes(data_type: DataType, elements: usize) -> Option<usize> {
+    match data_type {
+        DataType::String => Some(strings::least_size(elements)),
+        DataType::Resource => elements.checked_mul(Handle::SIZE),
+        _ => data_type.byte_size(elements),
     }
 }
 

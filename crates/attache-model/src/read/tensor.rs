@@ -1,6 +1,6 @@
 //! Reads tensors and checks shapes, constants, quantization and sparsity against each other.
 
-use attache_base::{Bytes, Constant, DataType, Quantization, Shape};
+use attache_base::{Bytes, Constant, DataType, Quantization, Shape, Strings};
 
 use super::sparse::{Unexpanded, expanded};
 use super::{At, Reader, Unsupported, checked_index, numbers};
@@ -102,6 +102,11 @@ impl<'a> Reader<'a> {
         let (size, length) = (data_type.byte_size(shape.elements()), bytes.len());
         if let Some(size) = size.filter(|size| *size > length) {
             self.invalid(at, || format!("the data has {length} bytes, but {data_type} {shape} takes {size}"));
+        }
+        if data_type == DataType::String
+            && let Err(error) = Strings::new(bytes, shape.elements())
+        {
+            self.invalid(at, || format!("the data of {data_type} {shape} is damaged: {error}"));
         }
     }
 

@@ -183,10 +183,19 @@ fn a_scalar_may_be_quantized_and_a_string_of_any_size() {
     let mut model = good();
     tensor(&mut model, 2).shape = None;
     tensor(&mut model, 1).type_ = TensorType::STRING;
-    buffer(&mut model).data = Some(vec![0; 4]);
-    let model = Model::from_bytes(bytes(&model)).unwrap();
-    assert_eq!(model.subgraphs()[0].tensors[2].quantization.as_ref().unwrap().axis, 0);
-    assert_eq!(model.subgraphs()[0].tensors[1].constant.as_ref().unwrap().bytes.len(), 4);
+    let elements: i32 = tensor(&mut model, 1).shape.iter().flatten().product();
+    let mut strings =
+        attache_base::strings::encoded((0..elements).map(|_| &b"a text"[..]).collect::<Vec<_>>().into_iter());
+    buffer(&mut model).data = strings.clone();
+    let read = Model::from_bytes(bytes(&model)).unwrap();
+    assert_eq!(read.subgraphs()[0].tensors[2].quantization.as_ref().unwrap().axis, 0);
+    assert_eq!(read.subgraphs()[0].tensors[1].constant.as_ref().unwrap().strings().unwrap().get(0), b"a text");
+
+    // The end of the first string lies before its start.
+    strings.iter_mut().for_each(|bytes| bytes[8] = 0);
+    buffer(&mut model).data = strings;
+    let error = Model::from_bytes(bytes(&model)).unwrap_err().to_string();
+    assert!(error.contains("is damaged: string 0 lies at"), "{error}");
 }
 
 #[test]

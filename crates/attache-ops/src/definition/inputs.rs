@@ -30,6 +30,9 @@ pub enum Types {
     OneOf(&'static [DataType]),
     /// Types whose elements have 8, 16, 32, 64 or 128 bits, so that they can be copied as whole bytes.
     Movable,
+    /// [`Movable`](Types::Movable) types, and strings. The operator does nothing but move elements, and gets the places of
+    /// strings, which are integers, instead of the strings.
+    MovableOrStrings,
     /// Only `RESOURCE`, the handle of a resource variable.
     Resource,
     /// Only the type of the required input with this index in the same list.
@@ -67,6 +70,13 @@ impl Input {
         Self { types: Types::Movable, ..self }
     }
 
+    /// Restricts the input to types whose elements can be copied as whole bytes, and strings; see
+    /// [`Types::MovableOrStrings`].
+    #[must_use]
+    pub const fn movable_or_strings(self) -> Self {
+        Self { types: Types::MovableOrStrings, ..self }
+    }
+
     /// Restricts the input to handles of resource variables.
     #[must_use]
     pub const fn resource(self) -> Self {
@@ -101,8 +111,11 @@ impl Input {
             Types::Like(other) => {
                 one_of(format_args!("input {index} ({name})"), data_type, &[inputs.fact(other).data_type])
             }
-            Types::Movable if matches!(data_type.bits(), Some(8 | 16 | 32 | 64 | 128)) => Ok(()),
-            Types::Movable => {
+            Types::Movable | Types::MovableOrStrings if matches!(data_type.bits(), Some(8 | 16 | 32 | 64 | 128)) => {
+                Ok(())
+            }
+            Types::MovableOrStrings if data_type == DataType::String => Ok(()),
+            Types::Movable | Types::MovableOrStrings => {
                 Err(OpError::unsupported(format!("input {index} ({name}) of type {data_type} is not implemented")))
             }
             Types::Resource if data_type == DataType::Resource => Ok(()),
@@ -199,7 +212,7 @@ impl<'a> Facts<'a> {
 
 /// Returns the declaration that applies to input `index`. A repeated last declaration applies to all further
 /// inputs.
-fn at(declared: &[Input], index: usize) -> Option<&Input> {
+pub(super) fn at(declared: &[Input], index: usize) -> Option<&Input> {
     declared.get(index).or_else(|| declared.last().filter(|last| last.is_repeated))
 }
 

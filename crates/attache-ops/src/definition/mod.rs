@@ -4,6 +4,7 @@
 
 mod inputs;
 mod operator;
+mod strings;
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -3,10 +3,13 @@
 
 use std::fmt;
 
-use attache_base::{Constant, Shape};
-use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, Unsupported, VariableUse, WorkingMemory};
+use attache_base::{Constant, DataType, Shape};
+use attache_graph::{
+    Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, TensorMut, Unsupported, VariableUse, WorkingMemory,
+};
 
 use super::inputs::{Facts, Input};
+use super::strings::{move_strings, moves_strings};
 
 /// A function of two elements that combines any number of them to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -148,11 +151,19 @@ impl Op for Declared {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         // Outputs of unknown shape are not in the list: the operator itself allocates and returns them.
-        let is_empty = !eval.outputs.is_empty() && eval.outputs.iter().all(|output| output.bytes.is_empty());
+        // Strings have no bytes before the operator has run.
+        let has_none = |output: &TensorMut<'_>| match output.data_type {
+            DataType::String => output.shape.elements() == 0,
+            _ => output.bytes.is_empty(),
+        };
+        let is_empty = !eval.outputs.is_empty() && eval.outputs.iter().all(has_none);
         if is_empty && !self.operator.runs_when_empty() {
             return Ok(());
         }
-        self.operator.eval(eval)
+        match moves_strings(self.inputs, eval) {
+            true => move_strings(|eval| self.operator.eval(eval), eval),
+            false => self.operator.eval(eval),
+        }
     }
 
     #[cfg(feature = "lowering")]
@@ -192,8 +203,8 @@ impl Op for Declared {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{DataType, Serial};
-    use attache_graph::{Cache, Host, TensorMut, TensorRef};
+    use attache_base::Serial;
+    use attache_graph::{Cache, Host, TensorRef};
 
     use super::*;
     use crate::input;

@@ -28,8 +28,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 const ALL: &[crate::Input] = &[input("x").of(&TYPES), input("y")];
 const ORDERED: &[crate::Input] = &[input("x").of(TYPES.split_at(6).0), input("y")];
 
-/// Element types that can be compared. The last one, BOOL, only by EQUAL and NOT_EQUAL.
-const TYPES: [DataType; 7] = [
+/// Element types that can be compared. The last two, BOOL and STRING, only by EQUAL and NOT_EQUAL.
+const TYPES: [DataType; 8] = [
     DataType::Float32,
     DataType::Int32,
     DataType::Int64,
@@ -37,6 +37,7 @@ const TYPES: [DataType; 7] = [
     DataType::Int8,
     DataType::UInt8,
     DataType::Bool,
+    DataType::String,
 ];
 
 const fn row(
@@ -167,6 +168,17 @@ impl Relation {
         lowering.output(0, output)
     }
 
+    /// Compares strings byte by byte.
+    fn compare_strings(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+        let (lefts, rights): (Vec<_>, Vec<_>) = (left.strings()?.iter().collect(), right.strings()?.iter().collect());
+        let expected = self == Relation::Equal;
+        let same = |l: &[u8], r: &[u8]| u8::from((l == r) == expected);
+        let output = (elements_mut(output.bytes)?, &output.shape[..]);
+        broadcast2((&lefts, left.shape), (&rights, right.shape), output, same);
+        Ok(())
+    }
+
     /// Compares booleans; any byte other than 0 is true.
     fn compare_truths(self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
@@ -208,6 +220,7 @@ impl Operator for Comparison {
             }
             DataType::Int16 => self.relation.compare::<i16>(eval),
             DataType::Bool => self.relation.compare_truths(eval),
+            DataType::String => self.relation.compare_strings(eval),
             _ => self.relation.compare::<f32>(eval),
         }
     }

@@ -11,7 +11,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::EXPAND_DIMS),
     versions: 1..=1,
-    inputs: &[input("input").movable(), input("axis").integral()],
+    inputs: &[input("input").movable_or_strings(), input("axis").integral()],
     parse: |_| Ok(Box::new(ExpandDims)),
 }];
 

@@ -13,7 +13,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::FILL),
     versions: 1..=5,
-    inputs: &[input("dims").integral(), input("value").movable()],
+    inputs: &[input("dims").integral(), input("value").movable_or_strings()],
     parse: |_| Ok(Box::new(Fill)),
 }];
 

@@ -13,7 +13,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::GATHER),
     versions: 1..=8,
-    inputs: &[input("params").movable(), input("indices").integral()],
+    inputs: &[input("params").movable_or_strings(), input("indices").integral()],
     parse,
 }];
 

@@ -12,7 +12,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::GATHER_ND),
     versions: 1..=6,
-    inputs: &[input("params").movable(), input("indices").integral()],
+    inputs: &[input("params").movable_or_strings(), input("indices").integral()],
     parse: |_| Ok(Box::new(GatherNd)),
 }];
 

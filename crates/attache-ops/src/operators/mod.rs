@@ -7,6 +7,7 @@ mod add_n;
 mod arg_extremum;
 mod assign_variable;
 mod atan2;
+mod audio_spectrogram;
 mod average_pool_2d;
 mod batch_matmul;
 mod batch_to_space_nd;
@@ -43,18 +44,22 @@ mod fill;
 mod fully_connected;
 mod gather;
 mod gather_nd;
+mod hashtable;
+mod hashtable_lookup;
 mod if_op;
 mod l2_normalization;
 mod l2_pool_2d;
 mod local_response_normalization;
 mod log_softmax;
 mod logical;
+mod lsh_projection;
 mod lstm;
 mod matrix_diag;
 mod max_pool_2d;
 mod max_pooling_with_argmax_2d;
 mod max_unpooling_2d;
 mod mean;
+mod mfcc;
 mod mirror_pad;
 mod non_max_suppression;
 mod one_hot;
@@ -80,6 +85,7 @@ mod scatter_nd;
 mod segment;
 mod select;
 mod shape;
+mod skip_gram;
 mod slice;
 mod softmax;
 mod space_to_batch_nd;
@@ -118,6 +124,7 @@ static TABLE: &[&[Definition]] = &[
     arg_extremum::DEFINITIONS,
     assign_variable::DEFINITIONS,
     atan2::DEFINITIONS,
+    audio_spectrogram::DEFINITIONS,
     average_pool_2d::DEFINITIONS,
     batch_matmul::DEFINITIONS,
     batch_to_space_nd::DEFINITIONS,
@@ -154,18 +161,22 @@ static TABLE: &[&[Definition]] = &[
     fully_connected::DEFINITIONS,
     gather::DEFINITIONS,
     gather_nd::DEFINITIONS,
+    hashtable::DEFINITIONS,
+    hashtable_lookup::DEFINITIONS,
     if_op::DEFINITIONS,
     l2_normalization::DEFINITIONS,
     l2_pool_2d::DEFINITIONS,
     local_response_normalization::DEFINITIONS,
     log_softmax::DEFINITIONS,
     logical::DEFINITIONS,
+    lsh_projection::DEFINITIONS,
     lstm::DEFINITIONS,
     matrix_diag::DEFINITIONS,
     max_pool_2d::DEFINITIONS,
     max_pooling_with_argmax_2d::DEFINITIONS,
     max_unpooling_2d::DEFINITIONS,
     mean::DEFINITIONS,
+    mfcc::DEFINITIONS,
     mirror_pad::DEFINITIONS,
     non_max_suppression::DEFINITIONS,
     one_hot::DEFINITIONS,
@@ -191,6 +202,7 @@ static TABLE: &[&[Definition]] = &[
     segment::DEFINITIONS,
     select::DEFINITIONS,
     shape::DEFINITIONS,
+    skip_gram::DEFINITIONS,
     slice::DEFINITIONS,
     softmax::DEFINITIONS,
     space_to_batch_nd::DEFINITIONS,
@@ -239,7 +251,7 @@ mod tests {
             let is_known = match input.types {
                 Types::Like(other) => other < index && !inputs[other].is_optional && !inputs[other].is_repeated,
                 Types::OneOf(types) => !types.is_empty(),
-                Types::Any | Types::Movable | Types::Resource => true,
+                Types::Any | Types::Movable | Types::MovableOrStrings | Types::Resource => true,
             };
             is_known && !input.name.is_empty() && (!input.is_repeated || index + 1 == inputs.len())
         })

@@ -10,7 +10,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::RESHAPE),
     versions: 1..=1,
-    inputs: &[input("input").movable(), input("shape").optional()],
+    inputs: &[input("input").movable_or_strings(), input("shape").optional()],
     parse,
 }];
 

@@ -11,7 +11,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::SLICE),
     versions: 1..=8,
-    inputs: &[input("input").movable(), input("begin").integral(), input("size").integral()],
+    inputs: &[input("input").movable_or_strings(), input("begin").integral(), input("size").integral()],
     parse: |_| Ok(Box::new(Slice)),
 }];
 

@@ -9,7 +9,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::SQUEEZE),
     versions: 1..=2,
-    inputs: &[input("input").movable()],
+    inputs: &[input("input").movable_or_strings()],
     parse,
 }];
 

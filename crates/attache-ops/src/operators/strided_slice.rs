@@ -12,7 +12,12 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::STRIDED_SLICE),
     versions: 1..=8,
-    inputs: &[input("input").movable(), input("begin").of(INDEX), input("end").of(INDEX), input("strides").of(INDEX)],
+    inputs: &[
+        input("input").movable_or_strings(),
+        input("begin").of(INDEX),
+        input("end").of(INDEX),
+        input("strides").of(INDEX),
+    ],
     parse,
 }];
 

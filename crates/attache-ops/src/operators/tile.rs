@@ -12,7 +12,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::TILE),
     versions: 1..=3,
-    inputs: &[input("input").movable(), input("multiples").integral()],
+    inputs: &[input("input").movable_or_strings(), input("multiples").integral()],
     parse: |_| Ok(Box::new(Tile)),
 }];
 

@@ -88,7 +88,8 @@ pub(crate) fn shapes_of(inputs: &[Option<&Fact>]) -> Vec<Option<Shape>> {
 /// Sets the shape and bytes of output `index`. An error where the output is already allocated for another
 /// shape.
 pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
-    let Some(output) = eval.outputs.get_mut(index) else { return eval.host.set_output(index, shape, bytes) };
+    let sized = eval.outputs.get_mut(index).filter(|output| output.data_type != DataType::String);
+    let Some(output) = sized else { return eval.host.set_output(index, shape, bytes) };
     if *output.shape != shape || output.bytes.len() != bytes.len() {
         let planned = output.shape;
         return Err(OpError::invalid(format!("output {index} is of the shape {shape} where {planned} was planned")));

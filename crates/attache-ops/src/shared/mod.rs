@@ -8,6 +8,8 @@ pub(crate) mod combine;
 pub(crate) mod contraction;
 pub(crate) mod convolution;
 pub(crate) mod exact;
+pub(crate) mod fingerprint;
+pub(crate) mod fourier;
 pub(crate) mod fused;
 pub(crate) mod integers;
 pub(crate) mod overlap;

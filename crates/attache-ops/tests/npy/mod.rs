@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use attache_base::{DataType, Shape};
+use attache_base::{DataType, Shape, strings};
 
 use super::Value;
 
@@ -36,11 +36,23 @@ fn parse(bytes: &[u8]) -> Option<Value> {
     let length = usize::from(u16::from_le_bytes([*rest.first()?, *rest.get(1)?]));
     let (header, elements) = rest.get(2..)?.split_at_checked(length)?;
     let header = std::str::from_utf8(header).ok()?;
-    let data_type = TYPES.iter().find(|(name, _)| header.contains(&format!("'descr': '{name}'")))?.1;
     let extents = header.split_once("'shape': (")?.1.split_once(')')?.0;
     let extents = extents.split(',').map(str::trim).filter(|extent| !extent.is_empty());
     let shape: Shape = extents.map(|extent| extent.parse().ok()).collect::<Option<Vec<usize>>>()?.into();
     let is_row_major = header.contains("'fortran_order': False");
+    if let Some((_, rest)) = header.split_once("'descr': '|S") {
+        return text(shape, rest.split_once('\'')?.0.parse().ok()?, elements).filter(|_| is_row_major);
+    }
+    let data_type = TYPES.iter().find(|(name, _)| header.contains(&format!("'descr': '{name}'")))?.1;
     (is_row_major && data_type.byte_size(shape.elements())? == elements.len())
         .then(|| Value::new(data_type, shape, elements))
+}
+
+/// Returns an array of strings, each of which has `width` bytes in the file, padded with zeros.
+fn text(shape: Shape, width: usize, elements: &[u8]) -> Option<Value> {
+    let end = |text: &[u8]| text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let texts: Vec<&[u8]> =
+        (0..shape.elements()).map(|index| elements.get(index * width..(index + 1) * width)).collect::<Option<_>>()?;
+    let bytes = strings::encoded(texts.into_iter().map(|text| &text[..end(text)]))?;
+    Some(Value::new(DataType::String, shape, &bytes))
 }

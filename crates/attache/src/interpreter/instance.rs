@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Element, Shape};
+use attache_base::{DataType, Element, Shape, Strings, strings};
 use attache_graph::{Graph, TensorId};
 use attache_model::{Model, Tensor};
 
@@ -99,17 +99,36 @@ impl Instance {
         if size != values.len() {
             return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "element"), values.len())));
         }
-        self.executor.write(input, bytemuck::cast_slice(values));
-        Ok(())
+        self.executor.write(input, bytemuck::cast_slice(values))
+    }
+
+    pub(super) fn write_strings<'t>(
+        &mut self,
+        input: usize,
+        texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
+    ) -> Result<(), Error> {
+        same_type("input", input, &self.inputs[input], DataType::String)?;
+        let (elements, count) = (self.inputs[input].shape.elements(), texts.len());
+        if count != elements {
+            return Err(Error::usage(format!("input {input} has {}, not {count}", counted(elements, "string"))));
+        }
+        let too_large =
+            || Error::usage(format!("the strings for input {input} exceed 2 GiB; pass fewer or shorter ones"));
+        self.write_bytes(input, &strings::encoded(texts).ok_or_else(too_large)?)
     }
 
     pub(super) fn write_bytes(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         let size = self.input_size(input)?;
+        if self.inputs[input].data_type == DataType::String {
+            let wrong = |error| Error::usage(format!("the bytes for input {input} are no tensor of strings: {error}"));
+            Strings::new(bytes, self.inputs[input].shape.elements()).map_err(wrong)?;
+            self.executor.check_size(bytes.len())?;
+            return self.executor.write(input, bytes);
+        }
         if size != bytes.len() {
             return Err(Error::usage(format!("input {input} has {}, not {}", counted(size, "byte"), bytes.len())));
         }
-        self.executor.write(input, bytes);
-        Ok(())
+        self.executor.write(input, bytes)
     }
 
     /// Fails if an input is bound to memory on a device, which the host does not write.

@@ -216,14 +216,26 @@ impl Interpreter {
     }
 
     /// Copies `bytes`, which are little-endian elements, into an input. Their number must equal the input's
-    /// size in bytes.
+    /// size in bytes, except for strings (as `attache::Strings` has them), whose size may change.
     ///
     /// # Errors
     ///
-    /// If the input does not exist or has a different size.
+    /// If the input does not exist or has a different size, or if bytes of strings are damaged.
     pub fn write_bytes(&mut self, input: impl TensorKey, bytes: &[u8]) -> Result<(), Error> {
         let input = self.find_input(&input)?;
         self.instance_mut().write_bytes(input, bytes)
+    }
+
+    /// Writes strings, which are any bytes, into an input of type STRING. Their number must equal the input's number of
+    /// elements. [`OutputTensor::strings`] reads those of outputs.
+    ///
+    /// # Errors
+    ///
+    /// If the input does not exist, is not of type STRING or has a different number of elements, or if the strings exceed
+    /// 2 GiB or [`Limits::tensor_bytes`](crate::Limits::tensor_bytes).
+    pub fn write_strings<T: AsRef<[u8]>>(&mut self, input: impl TensorKey, strings: &[T]) -> Result<(), Error> {
+        let input = self.find_input(&input)?;
+        self.instance_mut().write_strings(input, strings.iter().map(AsRef::as_ref))
     }
 
     /// Returns the elements of an input, for the caller to write in place.

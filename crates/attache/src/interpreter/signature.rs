@@ -171,6 +171,16 @@ impl SignatureRunner<'_> {
         self.instance_mut().write_bytes(input, bytes)
     }
 
+    /// Writes strings into an input, as [`Interpreter::write_strings`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::write_strings`], or if the signature has no such input.
+    pub fn write_strings<T: AsRef<[u8]>>(&mut self, input: impl TensorKey, strings: &[T]) -> Result<(), Error> {
+        let input = self.find_input(&input)?;
+        self.instance_mut().write_strings(input, strings.iter().map(AsRef::as_ref))
+    }
+
     /// Returns the elements of an input, as [`Interpreter::input_mut`] does.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Views of inputs and outputs: elements with their type, shape and quantization parameters.
 
-use attache_base::{DataType, Element, Quantization};
+use attache_base::{DataType, Element, Quantization, Strings};
 use half::{bf16, f16};
 
 use super::{TensorInfo, same_type};
@@ -381,22 +381,15 @@ impl<'a> OutputTensor<'a> {
         Ok(self.bytes.as_chunks::<8>().0.iter().map(parts).collect())
     }
 
-    /// Returns the elements of a tensor of type STRING. In memory, a count is followed by the offset of each string and
-    /// the end of the last one, as 32-bit integers, and then the strings (TensorFlow Lite's `string_util.h`).
+    /// Returns the elements of a tensor of type STRING, which are any bytes. [`Strings`] says how they lie in memory.
     ///
     /// # Errors
     ///
     /// If the tensor is of another type, or its contents are damaged.
     pub fn strings(&self) -> Result<Vec<&'a [u8]>, Error> {
         same_type("output", self.index, self.info, DataType::String)?;
-        let damaged = || Error::new(ErrorKind::Model, format!("output {} holds damaged strings", self.index));
-        let word = |index: usize| {
-            let word = self.bytes.as_chunks::<4>().0.get(index)?;
-            usize::try_from(i32::from_le_bytes(*word)).ok()
-        };
-        let count = word(0).filter(|count| *count < self.bytes.len()).ok_or_else(damaged)?;
-        let string = |index: usize| self.bytes.get(word(1 + index)?..word(2 + index)?);
-        (0..count).map(|index| string(index).ok_or_else(damaged)).collect()
+        let damaged = |error| Error::new(ErrorKind::Model, format!("output {}: {error}", self.index));
+        Ok(Strings::new(self.bytes, self.elements()).map_err(damaged)?.iter().collect())
     }
 }
 

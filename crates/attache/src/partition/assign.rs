@@ -304,6 +304,8 @@ impl Assignment {
             if graph.node(id).origins.iter().any(|origin| !(first..=last).contains(origin)) {
                 let reason = format!("it is not among the operators {first} to {last} that the delegate may take");
                 self.reasons[id.index()].push(((*name).to_owned(), reason));
+            } else if let Err(Unsupported(reason)) = graph.check_no_strings(graph.node(id)) {
+                refused.push((id, reason));
             } else if has_known_shapes(graph, id) {
                 nodes.push(id);
             } else {

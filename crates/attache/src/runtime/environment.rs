@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Constant, Parallel, Pool, Serial, Shape};
-use attache_graph::{Graph, Handle, OpError, TensorId, TensorRef};
+use attache_base::{Constant, DataType, Parallel, Pool, Serial, Shape};
+use attache_graph::{Graph, Handle, HashTable, OpError, TensorId, TensorRef};
 
 use super::cancellation::StartedRun;
 use super::executor::Executor;
@@ -57,18 +57,28 @@ pub(crate) struct Environment {
     panics: BTreeSet<String>,
 }
 
-/// Resource variables. A variable's handle is its index in `values`.
+/// Resource variables and hash tables. A variable's handle is its index in `values`, that of a table its number with the
+/// bit [`TABLE`].
 #[derive(Default)]
 struct Resources {
     /// The handle of each variable, by container and name.
     handles: BTreeMap<(String, String), usize>,
     values: Vec<Option<Constant>>,
+    /// The hash tables by their numbers; `None` before a table is filled.
+    tables: Tables,
 }
+
+/// Hash tables by their numbers.
+type Tables = BTreeMap<u32, Option<Arc<HashTable>>>;
+
+/// The bit by which handles of hash tables differ from those of variables.
+const TABLE: u64 = 1 << 63;
 
 /// A copy of the state that a run leaves for the next one: resource variables, variable tensors of called
 /// subgraphs, and which subgraphs CALL_ONCE has run.
 pub(crate) struct Variables {
     resources: Vec<Option<Constant>>,
+    tables: Tables,
     tensors: BTreeMap<usize, Vec<Vec<u8>>>,
     done: BTreeSet<usize>,
 }
@@ -118,6 +128,7 @@ impl Environment {
     /// subgraph, and variable tensors have their initial values.
     pub(crate) fn reset_variables(&mut self) {
         self.resources.values.fill(None);
+        self.resources.tables.values_mut().for_each(|table| *table = None);
         self.done.clear();
         self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
     }
@@ -126,15 +137,20 @@ impl Environment {
     pub(crate) fn variables(&self) -> Variables {
         let tensors =
             self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
-        Variables { resources: self.resources.values.clone(), tensors: tensors.collect(), done: self.done.clone() }
+        let Resources { values, tables, .. } = &self.resources;
+        let (resources, tables) = (values.clone(), tables.clone());
+        Variables { resources, tables, tensors: tensors.collect(), done: self.done.clone() }
     }
 
     /// Restores the state that [`Environment::variables`] returned. Resource variables created since then
     /// have no value, and variable tensors of subgraphs prepared since then have their initial values.
     pub(crate) fn set_variables(&mut self, variables: Variables) {
-        let Variables { mut resources, tensors, done } = variables;
+        let Variables { mut resources, tables, tensors, done } = variables;
         resources.resize(self.resources.values.len(), None);
         (self.resources.values, self.done) = (resources, done);
+        for (number, table) in &mut self.resources.tables {
+            *table = tables.get(number).cloned().flatten();
+        }
         for (index, executor) in &mut self.subgraphs {
             let Some(executor) = executor else { continue };
             match tensors.get(index) {
@@ -286,7 +302,7 @@ impl Subgraphs for Environment {
     }
 
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle {
-        let Resources { handles, values } = &mut self.resources;
+        let Resources { handles, values, .. } = &mut self.resources;
         let next = values.len();
         let handle = *handles.entry((container.to_owned(), name.to_owned())).or_insert(next);
         if handle == next {
@@ -305,6 +321,31 @@ impl Subgraphs for Environment {
         *slot.ok_or_else(no_variable)? = Some(value);
         Ok(())
     }
+
+    fn table_handle(&mut self, table: i32) -> Handle {
+        self.resources.tables.entry(table as u32).or_default();
+        Handle(TABLE | u64::from(table as u32))
+    }
+
+    fn table(&self, handle: Handle) -> Result<Option<Arc<HashTable>>, OpError> {
+        let table = table_number(handle).and_then(|number| self.resources.tables.get(&number));
+        table.cloned().ok_or_else(no_table)
+    }
+
+    fn set_table(&mut self, handle: Handle, table: Arc<HashTable>) -> Result<(), OpError> {
+        let slot = table_number(handle).and_then(|number| self.resources.tables.get_mut(&number));
+        *slot.ok_or_else(no_table)? = Some(table);
+        Ok(())
+    }
+}
+
+/// Returns the number of the hash table with this handle; `None` for other handles.
+fn table_number(handle: Handle) -> Option<u32> {
+    u32::try_from(handle.0 ^ TABLE).ok()
+}
+
+fn no_table() -> OpError {
+    OpError::invalid("a handle that no hash table has")
 }
 
 /// Makes the executor of a called subgraph for these input shapes.
@@ -334,6 +375,10 @@ fn run(
     environment: &mut Environment,
 ) -> Result<Vec<(Shape, Vec<u8>)>, Error> {
     for (index, input) in inputs.iter().enumerate() {
+        if input.data_type == DataType::String {
+            executor.write(index, input.bytes)?;
+            continue;
+        }
         let into = executor.input_mut(index)?.filter(|into| into.len() == input.bytes.len());
         let into =
             into.ok_or_else(|| Error::new(ErrorKind::Model, format!("input {index} of a subgraph does not fit")))?;

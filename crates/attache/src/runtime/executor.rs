@@ -106,7 +106,7 @@ impl Executor {
         if let Some(run_queue) = &mut self.run_queue {
             run_queue.touch(input);
         }
-        Ok(self.prepared.graph.inputs.get(input).and_then(|id| self.memory.bytes_mut(*id)))
+        Ok(self.prepared.graph.inputs.get(input).and_then(|id| self.memory.input_mut(*id)))
     }
 
     /// Copies the value of an input to the arena if only the memory of the device contains it. Required
@@ -126,22 +126,25 @@ impl Executor {
         self.memory.tensor(&self.prepared.graph, id).map(|(_, bytes)| bytes.len())
     }
 
-    /// Writes an input, to the arena or directly to the memory of the device. `bytes` must have the size of
-    /// the input.
-    pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) {
+    /// Writes an input, to host memory or directly to the memory of the device. `bytes` must have the size of
+    /// the input, unless it is one of strings.
+    pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         self.bound.written(input);
         let Self { prepared, steps, memory, run_queue, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
-                run_queue.write((input, bytes), graph, memory, partition)
+                run_queue.write((input, bytes), graph, memory, partition);
+                Ok(())
             }
-            _ => {
-                if let Some(into) = memory.bytes_mut(graph.inputs[input]) {
-                    copy(into, bytes);
-                }
-            }
+            _ => memory.write_input(graph.inputs[input], bytes),
         }
+    }
+
+    /// Returns an error if an input of this size is larger than the limits allow.
+    pub(crate) fn check_size(&self, size: usize) -> Result<(), Error> {
+        let checked = self.prepared.plan.limits.check_size(size);
+        checked.map_err(|error| Error::new(ErrorKind::LimitExceeded, error.to_string()))
     }
 
     /// Returns the shape and the size in bytes of an output; `None` if the output has no value.
@@ -305,9 +308,9 @@ impl Executor {
         for id in ids {
             if let Some((shape, bytes)) = other.memory.tensor(&other.prepared.graph, id)
                 && self.prepared.graph.fact(id).shape.as_ref() == Some(shape)
-                && let Some(into) = self.memory.bytes_mut(id)
             {
-                into.copy_from_slice(bytes);
+                // Where memory for strings is lacking, they stay empty.
+                drop(self.memory.write_input(id, bytes));
             }
         }
     }
@@ -395,7 +398,7 @@ impl Executor {
                     // The clock is read only on request: reading it takes longer than a small node.
                     let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
                     let start = is_timed.then(Stopwatch::start);
-                    let mut host = NodeHost::new(environment, parallel);
+                    let mut host = NodeHost::new(environment, parallel, limits);
                     let result = match runtime_shapes {
                         None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
                             .and_then(|()| run_node(graph, node, memory, cache, &mut host)),

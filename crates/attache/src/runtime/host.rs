@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use attache_base::{AlignedBuffer, Constant, Parallel, Shape};
-use attache_graph::{Handle, Host, OpError, TensorRef};
+use attache_graph::{Handle, HashTable, Host, OpError, TensorRef};
 
-use crate::Error;
+use crate::{Error, Limits};
 
 /// The threads, the called subgraphs and the resource variables of an interpreter, as the executor of one of its
 /// subgraphs uses them.
@@ -45,12 +45,22 @@ pub(crate) trait Subgraphs {
 
     /// Assigns a value to a resource variable.
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError>;
+
+    /// Returns the handle of the hash table with this number. Creates the table if there is none yet.
+    fn table_handle(&mut self, table: i32) -> Handle;
+
+    /// Returns a hash table; `None` before it is filled.
+    fn table(&self, handle: Handle) -> Result<Option<Arc<HashTable>>, OpError>;
+
+    /// Fills a hash table.
+    fn set_table(&mut self, handle: Handle, table: Arc<HashTable>) -> Result<(), OpError>;
 }
 
 /// The host of one node during its evaluation.
 pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
+    limits: &'a Limits,
     /// Shape and bytes of outputs that only the operator itself can size, by index of the output; `None`
     /// until the operator sets them.
     pub(crate) made: Vec<Option<(Shape, AlignedBuffer)>>,
@@ -60,8 +70,8 @@ pub(crate) struct NodeHost<'a> {
 }
 
 impl<'a> NodeHost<'a> {
-    pub(crate) fn new(subgraphs: &'a mut dyn Subgraphs, parallel: &'a dyn Parallel) -> Self {
-        Self { subgraphs, parallel, made: Vec::new(), states: Vec::new() }
+    pub(crate) fn new(subgraphs: &'a mut dyn Subgraphs, parallel: &'a dyn Parallel, limits: &'a Limits) -> Self {
+        Self { subgraphs, parallel, limits, made: Vec::new(), states: Vec::new() }
     }
 }
 
@@ -70,14 +80,12 @@ impl Host for NodeHost<'_> {
         self.subgraphs.call(subgraph, inputs, self.parallel)
     }
 
-    fn set_output(&mut self, output: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
+    fn make_output(&mut self, output: usize, shape: Shape, size: usize) -> Result<&mut [u8], OpError> {
         let slot = self.made.get_mut(output);
         let slot = slot.ok_or_else(|| OpError::invalid(format!("output {output} is set; there is no such output")))?;
-        let mut buffer =
-            AlignedBuffer::zeroed(bytes.len()).map_err(|error| OpError::out_of_memory(error.to_string()))?;
-        buffer.copy_from_slice(bytes);
-        *slot = Some((shape, buffer));
-        Ok(())
+        self.limits.check_size(size)?;
+        let buffer = AlignedBuffer::zeroed(size).map_err(|error| OpError::out_of_memory(error.to_string()))?;
+        Ok(&mut slot.insert((shape, buffer)).1)
     }
 
     fn set_state(&mut self, input: usize, bytes: &[u8]) -> Result<(), OpError> {
@@ -99,5 +107,17 @@ impl Host for NodeHost<'_> {
 
     fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
         self.subgraphs.set_variable(handle, value)
+    }
+
+    fn table_handle(&mut self, table: i32) -> Result<Handle, OpError> {
+        Ok(self.subgraphs.table_handle(table))
+    }
+
+    fn table(&self, handle: Handle) -> Result<Option<Arc<HashTable>>, OpError> {
+        self.subgraphs.table(handle)
+    }
+
+    fn set_table(&mut self, handle: Handle, table: Arc<HashTable>) -> Result<(), OpError> {
+        self.subgraphs.set_table(handle, table)
     }
 }

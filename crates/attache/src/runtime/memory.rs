@@ -1,11 +1,12 @@
 //! The memory of an executor ([`Memory`]): one arena, constants at their place in the model file, and
 //! separate buffers for tensors that can be sized only at run time.
 
-use std::mem;
+use std::collections::TryReserveError;
 use std::ops::Range;
+use std::{iter, mem};
 
-use attache_base::{AlignedBuffer, Bytes, Shape};
-use attache_graph::{Graph, TensorId, TensorMut, TensorRef};
+use attache_base::{AlignedBuffer, Bytes, DataType, Shape, copy, strings};
+use attache_graph::{Fact, Graph, TensorId, TensorMut, TensorRef};
 
 use super::plan::Plan;
 use crate::{Error, ErrorKind};
@@ -21,6 +22,8 @@ enum Slot {
     /// A separate buffer outside the arena, with the actual shape, because the size is known only at run
     /// time. `None` until a run computes the tensor.
     Own(Option<(Shape, AlignedBuffer)>),
+    /// A separate buffer of an input of strings, with its shape.
+    Input(Shape, AlignedBuffer),
 }
 
 /// The memory of all tensors of an executor.
@@ -45,6 +48,12 @@ impl Memory {
                 _ => Slot::None,
             });
         }
+        for id in &graph.inputs {
+            if let Fact { data_type: DataType::String, shape: Some(shape), .. } = graph.fact(*id) {
+                let empty = empty_strings(shape.elements()).map_err(|error| no_memory(&error))?;
+                slots[id.index()] = Slot::Input(shape.clone(), empty);
+            }
+        }
         let arena = AlignedBuffer::zeroed(plan.size).map_err(|error| no_memory(&error))?;
         Ok(Self { arena, slots })
     }
@@ -57,6 +66,7 @@ impl Memory {
             Slot::Arena(range) => Some((graph.fact(id).shape.as_ref()?, &self.arena[range.clone()])),
             Slot::Constant(bytes) => Some((graph.fact(id).shape.as_ref()?, bytes)),
             Slot::Own(value) => value.as_ref().map(|(shape, bytes)| (shape, &**bytes)),
+            Slot::Input(shape, bytes) => Some((shape, bytes)),
         }
     }
 
@@ -66,6 +76,32 @@ impl Memory {
             Slot::Arena(range) => Some(&mut self.arena[range.clone()]),
             _ => None,
         }
+    }
+
+    /// Returns the bytes of an input for writing; `None` if it has no memory.
+    pub(crate) fn input_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
+        match &mut self.slots[id.index()] {
+            Slot::Arena(range) => Some(&mut self.arena[range.clone()]),
+            Slot::Input(_, buffer) => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// Writes an input. The number of bytes may change for an input of strings; for others it is that of the input. Does
+    /// nothing if it has no memory.
+    pub(crate) fn write_input(&mut self, id: TensorId, bytes: &[u8]) -> Result<(), Error> {
+        match &mut self.slots[id.index()] {
+            Slot::Arena(range) => copy(&mut self.arena[range.clone()], bytes),
+            Slot::Input(_, buffer) => {
+                if buffer.len() != bytes.len() {
+                    let no_memory = |error| Error::new(ErrorKind::OutOfMemory, format!("an input of strings: {error}"));
+                    *buffer = AlignedBuffer::zeroed(bytes.len()).map_err(no_memory)?;
+                }
+                copy(buffer, bytes);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Whether the tensor has a separate buffer outside the arena, whether or not the buffer is allocated.
@@ -81,7 +117,7 @@ impl Memory {
         }
     }
 
-    /// Frees all separate buffers, so that the tensors of the last run have no value.
+    /// Frees all separate buffers of computed tensors, so that those of the last run have no value.
     pub(crate) fn clear_own(&mut self) {
         for slot in &mut self.slots {
             if let Slot::Own(value) = slot {
@@ -133,6 +169,7 @@ impl<'a> Readable<'a> {
             Slot::Arena(range) => (fact.shape.as_ref()?, self.bytes(range)?),
             Slot::Constant(bytes) => (fact.shape.as_ref()?, &**bytes),
             Slot::Own(value) => value.as_ref().map(|(shape, bytes)| (shape, &**bytes))?,
+            Slot::Input(shape, bytes) => (shape, &**bytes),
         };
         let (data_type, quantization) = (fact.data_type, fact.quantization.as_ref());
         Some(TensorRef { data_type, shape, bytes, quantization, is_constant: fact.constant.is_some() })
@@ -143,6 +180,13 @@ impl<'a> Readable<'a> {
         let (start, gap) = self.gaps.get(next.checked_sub(1)?)?;
         gap.get(range.start - start..range.end - start)
     }
+}
+
+/// Returns a tensor of empty strings.
+pub(crate) fn empty_strings(elements: usize) -> Result<AlignedBuffer, TryReserveError> {
+    let mut buffer = AlignedBuffer::zeroed(strings::least_size(elements))?;
+    strings::encode(iter::repeat_n(&[][..], elements), &mut buffer);
+    Ok(buffer)
 }
 
 /// Returns the tensor `id` as an output of an evaluation, with this shape and these bytes.

@@ -1,12 +1,12 @@
 //! Runs one node on the CPU: [`run_node`] if its shapes are planned, [`run_resized`] if some are known only
 //! at run time.
 
-use attache_base::{AlignedBuffer, Bytes, Constant, Shape};
+use attache_base::{AlignedBuffer, Bytes, Constant, DataType, Shape, Strings};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
 
 use super::host::NodeHost;
-use super::memory::{Memory, Readable, writable};
-use super::poison::poison;
+use super::memory::{Memory, Readable, empty_strings, writable};
+use super::poison::{poison, poison_strings};
 use crate::Limits;
 
 fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {
@@ -85,9 +85,14 @@ pub(crate) fn run_resized(
         cache.clear();
         *known = now;
     }
+    host.made = node.outputs.iter().map(|_| None).collect();
     let mut own = Vec::new();
     for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
-        let size = graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX);
+        let size = match graph.fact(*id).data_type {
+            // The operator passes strings to the host.
+            DataType::String => 0,
+            _ => graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX),
+        };
         let no_memory = |reason: String| OpError::out_of_memory(format!("an output of shape {shape}: {reason}"));
         own.push((*id, AlignedBuffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
     }
@@ -106,11 +111,33 @@ pub(crate) fn run_resized(
         let outputs = outputs.collect();
         evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })?;
     }
-    let shapes = node.outputs.iter().zip(shapes).filter(|(id, _)| memory.is_own(**id)).map(|(_, shape)| shape);
-    for ((id, buffer), shape) in own.into_iter().zip(shapes.collect::<Vec<_>>()) {
-        memory.set_own(id, Some((shape, buffer)));
+    let mut buffers = own.into_iter();
+    for (output, (id, shape)) in node.outputs.iter().zip(shapes).enumerate() {
+        if !memory.is_own(*id) {
+            continue;
+        }
+        let buffer = buffers.next().map(|(_, buffer)| buffer).unwrap_or_default();
+        let value = match graph.fact(*id).data_type {
+            DataType::String => checked_strings(&shape, host.made[output].take())?,
+            _ => (shape, buffer),
+        };
+        memory.set_own(*id, Some(value));
     }
     Ok(())
+}
+
+/// Returns the strings that an operator made for an output of this shape. Where it has no elements, the operator need not
+/// have run.
+fn checked_strings(shape: &Shape, made: Option<(Shape, AlignedBuffer)>) -> Result<(Shape, AlignedBuffer), OpError> {
+    let Some((made_shape, bytes)) = made else {
+        let bytes = (shape.elements() == 0).then(|| empty_strings(0).ok()).flatten();
+        return Ok((shape.clone(), bytes.ok_or_else(|| OpError::unsupported("it has made no strings"))?));
+    };
+    if made_shape != *shape {
+        return Err(OpError::invalid(format!("it makes the shape {made_shape} where {shape} was planned")));
+    }
+    Strings::new(&bytes, shape.elements()).map_err(|error| OpError::invalid(format!("what it makes: {error}")))?;
+    Ok((made_shape, poison_strings(shape.elements(), bytes)))
 }
 
 /// Runs a node whose output shapes cannot be inferred even from the values of its inputs. The operator passes
@@ -129,6 +156,11 @@ fn run_unsized(
     for (id, made) in node.outputs.iter().zip(host.made.drain(..)) {
         let (shape, bytes) = made.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
         let fact = graph.fact(*id);
+        if fact.data_type == DataType::String {
+            let planned = fact.shape.clone().unwrap_or_else(|| shape.clone());
+            memory.set_own(*id, Some(checked_strings(&planned, Some((shape, bytes)))?));
+            continue;
+        }
         if fact.byte_size_as(&shape) != Some(bytes.len()) {
             return Err(OpError::unsupported(format!("{} bytes for an output of shape {shape}", bytes.len())));
         }

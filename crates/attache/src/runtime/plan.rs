@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use attache_base::{AlignedBuffer, arena};
+use attache_base::{AlignedBuffer, DataType, arena};
 use attache_graph::{Fact, Graph, TensorId};
 use attache_model::ModelLocation;
 
@@ -32,6 +32,7 @@ pub(crate) fn plan(
     steps: &mut Vec<PlacedStep>,
     limits: &Limits,
 ) -> Result<Plan, Error> {
+    check_variables(graph, subgraph)?;
     let owners = share(graph, steps);
     let needed = needed(graph, &owners, steps);
     let mut lifetimes = Vec::new();
@@ -57,9 +58,9 @@ pub(crate) fn plan(
     Ok(Plan { ranges, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
 }
 
-/// Whether the tensor gets memory in the arena. Constants and tensors of unknown shape do not.
+/// Whether the tensor gets memory in the arena. Constants, strings and tensors of unknown shape do not.
 fn in_arena(fact: &Fact) -> bool {
-    fact.constant.is_none() && fact.shape.is_some()
+    fact.constant.is_none() && fact.shape.is_some() && fact.data_type != DataType::String
 }
 
 /// Returns for each tensor the tensor whose memory it shares, or itself, and removes from `steps` the
@@ -116,6 +117,19 @@ fn needed(graph: &Graph, owners: &[TensorId], steps: &[PlacedStep]) -> Vec<Optio
     needed
 }
 
+/// Fails if a variable tensor has strings, whose size may change.
+fn check_variables(graph: &Graph, subgraph: usize) -> Result<(), Error> {
+    let is_wrong = |fact: &Fact| fact.is_variable && fact.data_type == DataType::String;
+    let Some(index) = graph.tensors.iter().position(|tensor| is_wrong(&tensor.fact)) else { return Ok(()) };
+    let reason = "variable tensors of strings are not implemented; convert the model without them".to_owned();
+    Err(Error::list(ErrorKind::Unsupported, "", vec![(location(graph, subgraph, index), reason)]))
+}
+
+fn location(graph: &Graph, subgraph: usize, tensor: usize) -> ModelLocation {
+    let tensor = Some((tensor, graph.tensors[tensor].name.clone()));
+    ModelLocation { subgraph: Some(subgraph), operator: None, tensor }
+}
+
 fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result<usize, Error> {
     let tensor = graph.tensor(id);
     let (kind, reason) = match tensor.fact.byte_size() {
@@ -128,7 +142,5 @@ fn size(graph: &Graph, subgraph: usize, id: TensorId, limits: &Limits) -> Result
             format!("tensors of type {} are not implemented; convert the model without them", tensor.fact.data_type),
         ),
     };
-    let location =
-        ModelLocation { subgraph: Some(subgraph), operator: None, tensor: Some((id.index(), tensor.name.clone())) };
-    Err(Error::list(kind, "", vec![(location, reason)]))
+    Err(Error::list(kind, "", vec![(location(graph, subgraph, id.index()), reason)]))
 }

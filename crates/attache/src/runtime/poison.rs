@@ -1,6 +1,7 @@
 //! Test support that proves that a delegate computed a result: with the feature `_poison`, the outputs of
 //! every CPU kernel in a run are overwritten. Without the feature nothing happens.
 
+use attache_base::AlignedBuffer;
 use attache_graph::TensorMut;
 
 /// Overwrites the outputs of a CPU kernel: floats become NaN, and every byte of other types becomes `0x55`.
@@ -16,6 +17,23 @@ pub(crate) fn poison(outputs: &mut [TensorMut<'_>]) {
         };
         output.bytes.iter_mut().zip(pattern.iter().cycle()).for_each(|(byte, pattern)| *byte = *pattern);
     }
+}
+
+/// Returns other strings in place of those that a CPU kernel made.
+#[cfg(feature = "_poison")]
+pub(crate) fn poison_strings(elements: usize, made: AlignedBuffer) -> AlignedBuffer {
+    use attache_base::strings;
+    let texts = std::iter::repeat_n(&b"\x55"[..], elements);
+    let Some(size) = strings::encoded_size(texts.clone()) else { return made };
+    let Ok(mut bytes) = AlignedBuffer::zeroed(size) else { return made };
+    strings::encode(texts, &mut bytes);
+    bytes
+}
+
+/// Returns the strings, because the feature `_poison` is off.
+#[cfg(not(feature = "_poison"))]
+pub(crate) fn poison_strings(_: usize, made: AlignedBuffer) -> AlignedBuffer {
+    made
 }
 
 /// Does nothing, because the feature `_poison` is off.

@@ -14,4 +14,5 @@ mod flow;
 mod graphs;
 mod limits;
 mod outputs;
+mod strings;
 mod third_party_delegate;
