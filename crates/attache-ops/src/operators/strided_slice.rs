@@ -2,7 +2,7 @@
 
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::movement::copy_strided;
 use attache_model::schema::BuiltinOperator;
 
@@ -87,6 +87,34 @@ struct Plan {
 impl Plan {
     fn counts(&self) -> Shape {
         self.ranges.iter().map(|range| range.count).collect()
+    }
+
+    /// Returns where the elements lie in an input of this shape.
+    fn walk(&self, shape: &Shape) -> Walk {
+        let dense = strides(shape);
+        let steps = || self.ranges.iter().zip(&dense);
+        Walk {
+            offset: steps().map(|(range, step)| range.begin * *step as i64).sum(),
+            strides: steps().map(|(range, step)| range.stride * *step as i64).collect(),
+            counts: self.counts(),
+        }
+    }
+}
+
+/// Where the elements of a slice lie in the input: the first one, the distances between neighbours along each axis of the
+/// input, in elements, and how many there are along it.
+struct Walk {
+    offset: i64,
+    strides: Vec<i64>,
+    counts: Shape,
+}
+
+impl Walk {
+    fn copy(&self, input: &TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+        with_element!(input.data_type, T => {
+            copy_strided::<T>(elements(input.bytes)?, self.offset, &self.strides, elements_mut(output)?, &self.counts);
+        });
+        Ok(())
     }
 }
 
@@ -186,17 +214,23 @@ impl Operator for StridedSlice {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
-        let integers = |index| eval.input(index)?.integers();
-        let plan =
-            self.plan(input.shape, &Entries { begin: integers(1)?, end: integers(2)?, strides: integers(3)? })?;
-        let dense = strides(input.shape);
-        let offset = plan.ranges.iter().zip(&dense).map(|(range, step)| range.begin * *step as i64).sum();
-        let strides: Vec<_> = plan.ranges.iter().zip(&dense).map(|(range, step)| range.stride * *step as i64).collect();
-        let (counts, output) = (plan.counts(), &mut *eval.outputs[0].bytes);
-        with_element!(input.data_type, T => {
-            copy_strided::<T>(elements(input.bytes)?, offset, &strides, elements_mut(output)?, &counts);
-        });
-        Ok(())
+        let entries = [eval.input(1)?, eval.input(2)?, eval.input(3)?];
+        let walk = || -> Result<Walk, OpError> {
+            let [begin, end, strides] = [0, 1, 2].map(|index: usize| entries[index].integers());
+            let plan = self.plan(input.shape, &Entries { begin: begin?, end: end?, strides: strides? })?;
+            Ok(plan.walk(input.shape))
+        };
+        let output = &mut *eval.outputs[0].bytes;
+        if !entries.iter().all(|tensor| tensor.is_constant) {
+            return walk()?.copy(&input, output);
+        }
+        match eval.cache.get_for::<Walk>(|| input.shape.to_vec()) {
+            Some(walk) => walk.copy(&input, output),
+            None => {
+                let walk = walk()?;
+                eval.cache.get_or_make_for(|| input.shape.to_vec(), || walk).copy(&input, output)
+            }
+        }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

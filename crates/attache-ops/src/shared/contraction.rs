@@ -279,6 +279,11 @@ pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64
     bias.map(|bias| bias.integers()).transpose()
 }
 
+/// Whether all of these tensors are constants.
+fn is_constant(tensors: &[Option<TensorRef<'_>>]) -> bool {
+    tensors.iter().flatten().all(|tensor| tensor.is_constant)
+}
+
 /// Calls `work` with the result of `make`, which is cached from run to run where all of `weights` are
 /// constant. `make` may also depend on the numbers that `parameters` returns.
 pub(crate) fn with_kept<P: Any + Send + Sync>(
@@ -288,8 +293,7 @@ pub(crate) fn with_kept<P: Any + Send + Sync>(
     make: impl FnOnce() -> P,
     work: impl FnOnce(&P),
 ) {
-    let is_constant = weights.iter().flatten().all(|tensor| tensor.is_constant);
-    if is_constant { work(cache.get_or_make_for(parameters, make)) } else { work(&make()) }
+    if is_constant(weights) { work(cache.get_or_make_for(parameters, make)) } else { work(&make()) }
 }
 
 /// Rows of floats quantized to signed bytes at run time.
@@ -384,6 +388,16 @@ pub(crate) fn eval_bytes<P: Packed>(
     activation: Activation,
 ) -> Result<(), OpError> {
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
+    let weights = [Some(filter), bias];
+    // What is kept was checked when it was made.
+    if is_constant(&weights)
+        && let Some((packed, epilogue)) = eval.cache.get_for::<(P, Requantize)>(|| P::parameters(convolution))
+    {
+        let point = QuantizationParameters::new(input.data_type, input.quantization)?.zero_point;
+        let operand = Operand { bytes: input.bytes, zero: zero(input.data_type, point) };
+        packed.run(Engine::new(eval.parallel), convolution, operand, epilogue, eval.outputs[0].bytes);
+        return Ok(());
+    }
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
     let product = ScalePrecision::of(input.data_type);
@@ -397,7 +411,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     let output = &mut *eval.outputs[0].bytes;
     with_kept(
         eval.cache,
-        &[Some(filter), bias],
+        &weights,
         || P::parameters(convolution),
         make,
         |(packed, epilogue)| packed.run(engine, convolution, operand, epilogue, output),

@@ -62,7 +62,7 @@ pub(crate) struct Environment {
 #[derive(Default)]
 struct Resources {
     /// The handle of each variable, by container and name.
-    handles: BTreeMap<(String, String), usize>,
+    handles: BTreeMap<String, BTreeMap<String, usize>>,
     values: Vec<Option<Constant>>,
     /// The hash tables by their numbers; `None` before a table is filled.
     tables: Tables,
@@ -303,12 +303,13 @@ impl Subgraphs for Environment {
 
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle {
         let Resources { handles, values, .. } = &mut self.resources;
-        let next = values.len();
-        let handle = *handles.entry((container.to_owned(), name.to_owned())).or_insert(next);
-        if handle == next {
-            values.push(None);
+        if let Some(handle) = handles.get(container).and_then(|names| names.get(name)) {
+            return Handle(*handle as u64);
         }
-        Handle(handle as u64)
+        let next = values.len();
+        handles.entry(container.to_owned()).or_default().insert(name.to_owned(), next);
+        values.push(None);
+        Handle(next as u64)
     }
 
     fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {

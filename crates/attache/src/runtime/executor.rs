@@ -15,7 +15,7 @@ use attache_model::ModelLocation;
 
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
-use super::node::{keep_states, run_node, run_resized};
+use super::node::{Lists, keep_states, run_node, run_resized};
 use super::options::Options;
 use super::prepare::{Prepared, PreparedStep};
 use super::run_queue::{RunId, RunQueue, gone};
@@ -49,6 +49,7 @@ pub(crate) struct Executor {
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
+    lists: Lists,
 }
 
 impl Executor {
@@ -84,7 +85,8 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let mut executor = Self { prepared, steps, memory, run_queue, bound: Default::default(), made: false, times };
+        let (bound, lists) = (bindings::Bound::default(), Lists::default());
+        let mut executor = Self { prepared, steps, memory, run_queue, bound, made: false, times, lists };
         executor.reset_variables();
         Ok(executor)
     }
@@ -385,7 +387,7 @@ impl Executor {
         }
         self.made = false;
         self.memory.clear_own();
-        let Self { prepared, steps, memory, times, .. } = self;
+        let Self { prepared, steps, memory, times, lists, .. } = self;
         let Prepared { graph, subgraph, plan, .. } = &**prepared;
         let limits = &plan.limits;
         times.iter_mut().for_each(Vec::clear);
@@ -401,7 +403,7 @@ impl Executor {
                     let mut host = NodeHost::new(environment, parallel, limits);
                     let result = match runtime_shapes {
                         None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
-                            .and_then(|()| run_node(graph, node, memory, cache, &mut host)),
+                            .and_then(|()| run_node(graph, node, memory, cache, (&mut host, lists))),
                         Some(shapes) => run_resized(graph, node, memory, cache, shapes, (&mut host, limits)),
                     };
                     let states = std::mem::take(&mut host.states);

@@ -7,6 +7,7 @@ use std::{iter, mem};
 
 use attache_base::{AlignedBuffer, Bytes, DataType, Shape, copy, strings};
 use attache_graph::{Fact, Graph, TensorId, TensorMut, TensorRef};
+use smallvec::SmallVec;
 
 use super::plan::Plan;
 use crate::{Error, ErrorKind};
@@ -25,6 +26,9 @@ enum Slot {
     /// A separate buffer of an input of strings, with its shape.
     Input(Shape, AlignedBuffer),
 }
+
+/// One element for each output of a step, which needs no allocation for most.
+pub(crate) type Few<T> = SmallVec<[T; 2]>;
 
 /// The memory of all tensors of an executor.
 pub(crate) struct Memory {
@@ -130,15 +134,22 @@ impl Memory {
     /// everything else, for reading. Tensors that are not in the arena get an empty slice. The memory plan
     /// guarantees that no two of the written tensors overlap, and that none overlaps a tensor that the same
     /// step reads.
-    pub(crate) fn split(&mut self, written: &[TensorId]) -> (Readable<'_>, Vec<&mut [u8]>) {
+    pub(crate) fn split(&mut self, written: &[TensorId]) -> (Readable<'_>, Few<&mut [u8]>) {
         let range = |id: &TensorId| match &self.slots[id.index()] {
             Slot::Arena(range) => range.clone(),
             _ => 0..0,
         };
-        let mut ranges: Vec<_> = written.iter().map(range).enumerate().collect();
+        if let [id] = written {
+            let range = range(id);
+            let (before, rest) = self.arena.split_at_mut(range.start);
+            let (output, after) = rest.split_at_mut(range.len());
+            let gaps = Few::from_buf([(0, &*before), (range.end, &*after)]);
+            return (Readable { gaps, slots: &self.slots }, Few::from_iter([output]));
+        }
+        let mut ranges: Few<_> = written.iter().map(range).enumerate().collect();
         ranges.sort_unstable_by_key(|(_, range)| range.start);
-        let mut outputs: Vec<&mut [u8]> = written.iter().map(|_| Default::default()).collect();
-        let mut gaps = Vec::with_capacity(written.len() + 1);
+        let mut outputs: Few<&mut [u8]> = written.iter().map(|_| Default::default()).collect();
+        let mut gaps = Few::with_capacity(written.len() + 1);
         let (mut rest, mut start) = (&mut self.arena[..], 0);
         for (index, range) in ranges {
             let (gap, tail) = mem::take(&mut rest).split_at_mut(range.start - start);
@@ -155,7 +166,7 @@ impl Memory {
 /// The memory that a step can read while it writes its outputs.
 pub(crate) struct Readable<'a> {
     /// The parts of the arena that are not being written, each with its byte offset in the arena, ascending.
-    gaps: Vec<(usize, &'a [u8])>,
+    gaps: Few<(usize, &'a [u8])>,
     slots: &'a [Slot],
 }
 

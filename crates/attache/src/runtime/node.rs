@@ -2,19 +2,56 @@
 //! at run time.
 
 use attache_base::{AlignedBuffer, Bytes, Constant, DataType, Shape, Strings};
-use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorRef};
+use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
 use super::host::NodeHost;
 use super::memory::{Memory, Readable, empty_strings, writable};
 use super::poison::{poison, poison_strings};
 use crate::Limits;
 
+/// Lists of inputs and outputs, empty between the nodes, so that their memory serves all nodes of a run.
+#[derive(Default)]
+pub(crate) struct Lists {
+    inputs: Vec<Option<TensorRef<'static>>>,
+    outputs: Vec<TensorMut<'static>>,
+}
+
+impl Lists {
+    /// Takes the memory of the lists.
+    fn take<'a>(&mut self) -> (Vec<Option<TensorRef<'a>>>, Vec<TensorMut<'a>>) {
+        let Self { inputs, outputs } = std::mem::take(self);
+        (inputs.into_iter().collect(), outputs.into_iter().collect())
+    }
+
+    /// Keeps the memory of lists for the next node. Collecting an empty list from another keeps its memory.
+    fn keep(&mut self, mut inputs: Vec<Option<TensorRef<'_>>>, mut outputs: Vec<TensorMut<'_>>) {
+        inputs.clear();
+        outputs.clear();
+        self.inputs = inputs.into_iter().map(|_| None).collect();
+        self.outputs = outputs.into_iter().filter_map(|_| None).collect();
+    }
+}
+
 fn read<'a>(graph: &'a Graph, node: &Node, readable: &Readable<'a>) -> Result<Vec<Option<TensorRef<'a>>>, OpError> {
-    let tensor = |id: &Option<TensorId>| match id {
-        None => Ok(None),
-        Some(id) => readable.tensor(graph, *id).map(Some).ok_or_else(|| OpError::unsupported("an input has no value")),
-    };
-    node.inputs.iter().map(tensor).collect()
+    let mut inputs = Vec::with_capacity(node.inputs.len());
+    read_into(&mut inputs, graph, node, readable)?;
+    Ok(inputs)
+}
+
+fn read_into<'a>(
+    inputs: &mut Vec<Option<TensorRef<'a>>>,
+    graph: &'a Graph,
+    node: &Node,
+    readable: &Readable<'a>,
+) -> Result<(), OpError> {
+    for id in &node.inputs {
+        let tensor = id.map(|id| {
+            let tensor = readable.tensor(graph, id);
+            tensor.ok_or_else(|| OpError::unsupported("an input has no value"))
+        });
+        inputs.push(tensor.transpose()?);
+    }
+    Ok(())
 }
 
 /// Runs a node whose inputs and outputs are all of known shape and have planned memory.
@@ -23,16 +60,20 @@ pub(crate) fn run_node(
     node: &Node,
     memory: &mut Memory,
     cache: &mut Cache,
-    host: &mut NodeHost<'_>,
+    (host, lists): (&mut NodeHost<'_>, &mut Lists),
 ) -> Result<(), OpError> {
     let (readable, written) = memory.split(&node.outputs);
-    let inputs = read(graph, node, &readable)?;
-    let mut outputs = Vec::with_capacity(written.len());
+    let (mut inputs, mut outputs) = lists.take();
+    read_into(&mut inputs, graph, node, &readable)?;
     for (id, bytes) in node.outputs.iter().zip(written) {
         let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
         outputs.push(writable(graph, *id, shape, bytes));
     }
-    evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })
+    let mut eval = Eval { inputs, outputs, cache, parallel: host.parallel, host };
+    node.op.eval(&mut eval)?;
+    poison(&mut eval.outputs);
+    lists.keep(eval.inputs, eval.outputs);
+    Ok(())
 }
 
 /// Copies the new values that a node set for its variable inputs into these variables. `states` are pairs of
@@ -150,9 +191,11 @@ fn run_unsized(
     host: &mut NodeHost<'_>,
 ) -> Result<(), OpError> {
     host.made = node.outputs.iter().map(|_| None).collect();
-    let (readable, _) = memory.split(&[]);
-    let inputs = read(graph, node, &readable)?;
-    evaluate(node, Eval { inputs, outputs: Vec::new(), cache, parallel: host.parallel, host })?;
+    {
+        let (readable, _) = memory.split(&[]);
+        let inputs = read(graph, node, &readable)?;
+        evaluate(node, Eval { inputs, outputs: Vec::new(), cache, parallel: host.parallel, host })?;
+    }
     for (id, made) in node.outputs.iter().zip(host.made.drain(..)) {
         let (shape, bytes) = made.ok_or_else(|| OpError::unsupported("its shape isn't known even at run time"))?;
         let fact = graph.fact(*id);
