@@ -19,7 +19,7 @@ mod visits;
 use attache_base::Bytes;
 use attache_graph::{Fact, Graph, Node, NodeId, Patch};
 
-pub use effects::has_side_effects;
+pub use effects::{Effects, Variable, effects, has_side_effects};
 pub use log::{Decline, Log, Removal};
 
 /// A named graph rewrite.

@@ -227,7 +227,7 @@ impl Svdf {
         let stored = lowering.stored_input(STATE)?;
         let grid = if stored.data_type == DataType::Float32 { None } else { Some(grid(stored)?) };
         let (input, matrix) = (lowering.float_input(0)?, steps::weights(lowering, 1)?);
-        let mut products = steps::product(lowering, input, matrix, None)?;
+        let mut products = steps::Matrix::new(lowering, matrix)?.times(lowering, input, None)?;
         if let Some(grid) = grid {
             let rounded = grid.dequantize(grid.quantize(Input(0)));
             products = lowering.map(rounded, &[batches, filters].into(), &[products])?;
@@ -262,7 +262,7 @@ impl Svdf {
         let to_output = Multiplier::new(f64::from(scale(STATE)? * scale(2)? / output.scale));
         let output_point = output.zero_point;
         let (data, matrix) = (lowering.input(0)?, lowering.input(1)?);
-        let products = steps::product_from(lowering, data, matrix, None, input.zero_point)?;
+        let products = steps::Matrix::new(lowering, matrix)?.times_from(lowering, data, None, input.zero_point)?;
         let words = (i16::MIN.into(), i16::MAX.into());
         let rounded = rescaled(IntExpression::Input(0), to_state, Rounding::Twice).clamp(words);
         let products = lowering.int_map(rounded, &[batches, filters].into(), &[products])?;

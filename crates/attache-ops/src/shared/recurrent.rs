@@ -12,7 +12,7 @@ use crate::Facts;
 use crate::definition::one_of;
 use crate::shared::byte_products::{Bytes, Matrix};
 use crate::shared::sequence_lstm::Layout;
-use crate::shared::steps::{Steps, product, weights};
+use crate::shared::steps::{Matrix as Product, Steps, weights};
 
 /// Indices, among an operator's inputs, of the tensors of one direction.
 #[derive(Clone, Copy, Debug)]
@@ -201,11 +201,13 @@ impl Recurrent {
         let steps = Steps { layout: self.layout, times, batches, is_reversed: places.is_reversed };
         steps.check()?;
         let (matrix, recurrent) = (weights(lowering, places.weights)?, weights(lowering, places.recurrent)?);
+        let (matrix, recurrent) = (Product::new(lowering, matrix)?, Product::new(lowering, recurrent)?);
         let (input, bias) = (lowering.float_input(places.input)?, lowering.float_input(places.bias)?);
-        let mut sums = product(lowering, input, matrix, Some(bias))?;
+        let mut sums = matrix.times(lowering, input, Some(bias))?;
         if let Some([other, matrix]) = places.auxiliary {
             let (other, matrix) = (lowering.float_input(other)?, weights(lowering, matrix)?);
-            let (others, shape) = (product(lowering, other, matrix, None)?, lowering.shape(sums).clone());
+            let others = Product::new(lowering, matrix)?.times(lowering, other, None)?;
+            let shape = lowering.shape(sums).clone();
             sums = lowering.map(Input(0).add(Input(1)), &shape, &[others, sums])?;
         }
         let unit = Input(0).add(Input(1)).activation(self.activation);
@@ -214,7 +216,7 @@ impl Recurrent {
         let mut outputs = Vec::with_capacity(times);
         for time in steps.order() {
             let of_input = steps.at(lowering, sums, time)?;
-            let of_output = product(lowering, state, recurrent, None)?;
+            let of_output = recurrent.times(lowering, state, None)?;
             state = lowering.map(unit.clone(), &[batches, units].into(), &[of_output, of_input])?;
             outputs.push(state);
         }

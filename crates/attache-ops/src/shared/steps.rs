@@ -75,43 +75,67 @@ impl Steps {
     }
 }
 
-/// Emits the product of rows of features and the rows of a matrix, `[rows, features] × [outputs, features]ᵀ + bias`, and
-/// returns it.
-pub(crate) fn product(
-    lowering: &mut Lowering<'_>,
-    data: ValueId,
-    weights: ValueId,
-    bias: Option<ValueId>,
-) -> Result<ValueId, Unsupported> {
-    product_from(lowering, data, weights, bias, 0)
+/// A matrix `[outputs, features]` by which rows of features are multiplied: the filter of a convolution of 1 × 1 images.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix(ValueId);
+
+impl Matrix {
+    /// Takes weights as a matrix. Floats are stored in f32 in every precision, since states carry rounding errors from step to
+    /// step.
+    pub(crate) fn new(lowering: &mut Lowering<'_>, weights: ValueId) -> Result<Self, Unsupported> {
+        let filter = filter(lowering, weights)?;
+        let known = lowering.constant_of(weights).filter(|constant| constant.data_type == DataType::Float32).cloned();
+        let weights = match known {
+            Some(constant) => lowering.precise_constant(constant)?,
+            None => weights,
+        };
+        lowering.reshape(weights, &filter).map(Self)
+    }
+
+    /// Emits the products of rows of features and the rows of the matrix, `[rows, features] × [outputs, features]ᵀ + bias`,
+    /// and returns them.
+    pub(crate) fn times(
+        self,
+        lowering: &mut Lowering<'_>,
+        data: ValueId,
+        bias: Option<ValueId>,
+    ) -> Result<ValueId, Unsupported> {
+        self.times_from(lowering, data, bias, 0)
+    }
+
+    /// Emits products like [`Matrix::times`], of integers from which `zero_point` is subtracted if the data are integers.
+    pub(crate) fn times_from(
+        self,
+        lowering: &mut Lowering<'_>,
+        data: ValueId,
+        bias: Option<ValueId>,
+        zero_point: i32,
+    ) -> Result<ValueId, Unsupported> {
+        let filter = lowering.shape(self.0);
+        let (outputs, features) = (filter[0], filter[3]);
+        let rows = lowering.shape(data).elements() / features.max(1);
+        let image = lowering.reshape(data, &[rows, 1, 1, features].into())?;
+        let product = Primitive::Convolution(ConvolutionGeometry {
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [0, 0],
+            output: [1, 1],
+            groups: 1,
+            transposed: false,
+            zero_points: [zero_point, 0],
+        });
+        let operands: Vec<ValueId> = [image, self.0].into_iter().chain(bias).collect();
+        let sums = lowering.emit(product, &operands)?;
+        lowering.reshape(sums, &[rows, outputs].into())
+    }
 }
 
-/// Emits a product like [`product`], of integers from which `zero_point` is subtracted if the data are integers.
-pub(crate) fn product_from(
-    lowering: &mut Lowering<'_>,
-    data: ValueId,
-    weights: ValueId,
-    bias: Option<ValueId>,
-    zero_point: i32,
-) -> Result<ValueId, Unsupported> {
-    let &[outputs, features] = lowering.shape(weights).extents() else {
-        return Err(Unsupported::new("weights that are no matrix"));
-    };
-    let rows = lowering.shape(data).elements() / features.max(1);
-    let image = lowering.reshape(data, &[rows, 1, 1, features].into())?;
-    let filter = lowering.reshape(weights, &[outputs, 1, 1, features].into())?;
-    let product = Primitive::Convolution(ConvolutionGeometry {
-        strides: [1, 1],
-        dilations: [1, 1],
-        before: [0, 0],
-        output: [1, 1],
-        groups: 1,
-        transposed: false,
-        zero_points: [zero_point, 0],
-    });
-    let operands: Vec<ValueId> = [image, filter].into_iter().chain(bias).collect();
-    let sums = lowering.emit(product, &operands)?;
-    lowering.reshape(sums, &[rows, outputs].into())
+/// Returns the shape of the filter that a matrix becomes.
+fn filter(lowering: &Lowering<'_>, weights: ValueId) -> Result<Shape, Unsupported> {
+    match lowering.shape(weights).extents() {
+        &[outputs, features] => Ok([outputs, 1, 1, features].into()),
+        other => Err(Unsupported::new(format!("weights of the shape {other:?}, which are no matrix"))),
+    }
 }
 
 /// Returns a matrix of float weights. Those that are declared as UINT8 are signed nevertheless.

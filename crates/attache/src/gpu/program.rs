@@ -78,6 +78,8 @@ pub(super) fn stitch(partition: Partition<'_>, asked: Option<Quantized>) -> Resu
         let outputs = program.append(&lowered.program, &inputs, origin);
         // A node that follows reads the new value of a variable.
         let states = lowered.states.iter().filter_map(|input| node.inputs[*input]);
+        // States are kept in full precision, so that they do not lose digits at each run.
+        outputs[node.outputs.len()..].iter().for_each(|state| program.values[state.index()].is_inner = true);
         values.extend(node.outputs.iter().copied().chain(states).zip(outputs));
     }
     for tensor in &partition.outputs {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use attache_graph::{Graph, NodeId, TensorId, Unsupported};
 use attache_model::Model;
 use attache_ops::OpResolver;
-use attache_passes::has_side_effects;
+use attache_passes::{Effects, effects};
 
 use crate::cache::{Answer, AnswerPlace, Offer, Respondent, StoredAnswer};
 use crate::delegate::guard::{Kernel, Prepared, guarded};
@@ -102,13 +102,19 @@ impl Unit for PlacedStep {
         }
     }
 
-    fn has_side_effects(&self, graph: &Graph) -> bool {
-        match self {
-            PlacedStep::Node(id) => has_side_effects(graph, graph.node(*id)),
-            PlacedStep::Partition(partition) => {
-                partition.nodes.iter().any(|id| has_side_effects(graph, graph.node(*id)))
+    fn effects(&self, graph: &Graph, makers: &[Option<NodeId>]) -> Effects {
+        let mut variables = Vec::new();
+        let nodes = match self {
+            PlacedStep::Node(id) => std::slice::from_ref(id),
+            PlacedStep::Partition(partition) => &partition.nodes[..],
+        };
+        for id in nodes {
+            match effects(graph, makers, graph.node(*id)) {
+                Effects::Anything => return Effects::Anything,
+                Effects::Variables(touched) => variables.extend(touched),
             }
         }
+        Effects::Variables(variables)
     }
 }
 

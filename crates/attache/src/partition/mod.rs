@@ -10,9 +10,10 @@ pub(crate) mod link;
 pub(crate) mod placement;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use attache_graph::{Graph, NodeId, TensorId};
+use attache_passes::{Effects, Variable};
 
 /// A node or a partition, which runs as one step.
 pub(crate) trait Unit {
@@ -20,8 +21,35 @@ pub(crate) trait Unit {
     fn inputs(&self, graph: &Graph) -> Vec<TensorId>;
     /// Returns the tensors that the unit makes and that other units may read.
     fn outputs(&self, graph: &Graph) -> Vec<TensorId>;
-    /// Whether the unit must keep its order relative to other units with side effects.
-    fn has_side_effects(&self, graph: &Graph) -> bool;
+    /// Returns what the unit's side effects touch: it keeps its order relative to other units that touch the same.
+    /// `makers` has the node that makes each tensor.
+    fn effects(&self, graph: &Graph, makers: &[Option<NodeId>]) -> Effects;
+}
+
+/// The units so far whose side effects later units wait for.
+#[derive(Default)]
+struct Touched {
+    /// The last unit that touches anything.
+    anything: Option<usize>,
+    /// The last unit since then that touches each variable.
+    variables: HashMap<Variable, usize>,
+}
+
+impl Touched {
+    /// Notes the effects of the next unit, and returns the units that it waits for.
+    fn add(&mut self, unit: usize, effects: Effects) -> Vec<usize> {
+        match effects {
+            Effects::Variables(variables) if variables.is_empty() => Vec::new(),
+            Effects::Variables(variables) => {
+                let before = variables.into_iter().filter_map(|variable| self.variables.insert(variable, unit));
+                before.filter(|before| *before != unit).chain(self.anything).collect()
+            }
+            Effects::Anything => {
+                let before = self.variables.drain().map(|(_, before)| before);
+                before.chain(self.anything.replace(unit)).collect()
+            }
+        }
+    }
 }
 
 /// The units of one epoch.
@@ -45,8 +73,8 @@ pub(crate) struct Waits {
     /// For each unit, the number of times that it occurs in `followers`, that is, the number of its
     /// dependencies that must run first.
     pending: Vec<usize>,
-    /// For each unit, the units that read its outputs, once per read. A unit with side effects also has the next unit
-    /// with side effects as a follower, so that their order is kept.
+    /// For each unit, the units that read its outputs, once per read. A unit with side effects also has the next units
+    /// that touch the same as followers, so that their order is kept.
     followers: Vec<Vec<usize>>,
 }
 
@@ -57,13 +85,11 @@ impl Waits {
             outputs.iter().for_each(|id| makers[id.index()] = Some(unit));
         }
         let mut waits = Self { pending: vec![0; units.len()], followers: vec![Vec::new(); units.len()] };
-        let mut last = None;
+        let (mut touched, nodes) = (Touched::default(), graph.producers());
         for (unit, one) in units.iter().enumerate() {
             let makers = one.inputs(graph).into_iter().filter_map(|id| makers[id.index()]);
             makers.for_each(|maker| waits.add(maker, unit));
-            if one.has_side_effects(graph) {
-                last.replace(unit).into_iter().for_each(|before| waits.add(before, unit));
-            }
+            touched.add(unit, one.effects(graph, &nodes)).into_iter().for_each(|before| waits.add(before, unit));
         }
         waits
     }
@@ -167,8 +193,8 @@ mod tests {
     use super::*;
 
     /// A unit that reads the tensors with the first numbers, makes the tensor with the second number, and has
-    /// side effects if the third field is true.
-    struct Fake(&'static [u32], u32, bool);
+    /// the effects of the third field.
+    struct Fake(&'static [u32], u32, Effects);
 
     impl Unit for Fake {
         fn inputs(&self, _: &Graph) -> Vec<TensorId> {
@@ -179,8 +205,8 @@ mod tests {
             vec![TensorId(self.1)]
         }
 
-        fn has_side_effects(&self, _: &Graph) -> bool {
-            self.2
+        fn effects(&self, _: &Graph, _: &[Option<NodeId>]) -> Effects {
+            self.2.clone()
         }
     }
 
@@ -195,7 +221,7 @@ mod tests {
     }
 
     fn plain(inputs: &'static [u32], output: u32) -> Fake {
-        Fake(inputs, output, false)
+        Fake(inputs, output, Effects::Variables(Vec::new()))
     }
 
     #[test]
@@ -219,9 +245,30 @@ mod tests {
 
     #[test]
     fn side_effects_keep_their_order() {
-        let effect = |output| Fake(&[0], output, true);
+        let effect = |output| Fake(&[0], output, Effects::Anything);
         let units = [effect(1), effect(2), effect(3), plain(&[0], 4)];
         assert_eq!(clusters(&units, &[true, false, true, true]), ["+[0, 3]", "-[1]", "+[2]"]);
+    }
+
+    #[test]
+    fn units_that_touch_other_variables_do_not_wait() {
+        let touch = |inputs, output, variable| {
+            Fake(inputs, output, Effects::Variables(vec![Variable::Tensor(TensorId(variable))]))
+        };
+        // Two states: each is read, updated by a wanted unit, and written.
+        let units = [
+            touch(&[], 1, 8),
+            plain(&[0, 1], 2),
+            touch(&[2], 3, 8),
+            touch(&[], 4, 9),
+            plain(&[2, 4], 5),
+            touch(&[5], 6, 9),
+        ];
+        let wanted = [false, true, false, false, true, false];
+        assert_eq!(clusters(&units, &wanted), ["-[0, 3]", "+[1, 4]", "-[2, 5]"]);
+        let [first, second, .., last] = units;
+        let barrier = Fake(&[], 7, Effects::Anything);
+        assert_eq!(clusters(&[first, barrier, last, second], &[false, true, false, true]), ["-[0]", "+[1, 3]", "-[2]"]);
     }
 
     /// A unit that reads the tensor with the number in the first field and makes the one with the next
@@ -239,9 +286,9 @@ mod tests {
             vec![TensorId(self.0 + 1)]
         }
 
-        fn has_side_effects(&self, _: &Graph) -> bool {
+        fn effects(&self, _: &Graph, _: &[Option<NodeId>]) -> Effects {
             self.1.set(self.1.get() + 1);
-            false
+            Effects::Variables(Vec::new())
         }
     }
 

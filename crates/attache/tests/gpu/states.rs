@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use attache::gpu::Quantized;
-use attache::{CompiledModel, Delegate, GpuDelegate, GpuDelegateOptions, Interpreter};
+use attache::model::schema::{BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, VarHandleOptionsT};
+use attache::{
+    CompiledModel, DataType, Delegate, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder,
+    OperatorBuilder, TensorBuilder,
+};
 
 use crate::goldens::{Case, cases};
 
@@ -81,4 +85,82 @@ fn repeated_runs_go_on() {
     interpreter.reset_variables();
     interpreter.invoke_repeatedly(3).unwrap();
     assert_eq!(next(&mut interpreter), expected[3]);
+}
+
+/// Number of resource variables of [`streaming`].
+const VARIABLES: usize = 6;
+
+/// A network with six resource variables, one after the other in the file: each is read, multiplied by 0.5, and assigned
+/// after the values before it are added. The output is their sum with the input.
+fn streaming() -> Model {
+    let mut builder = ModelBuilder::new("streaming");
+    let [main, setup] = [builder.subgraph("main"), builder.subgraph("setup")];
+    let tensor = |builder: &mut ModelBuilder, subgraph, data_type, shape: &[usize]| {
+        builder.tensor(subgraph, TensorBuilder::new("", data_type, shape))
+    };
+    let handle = |builder: &mut ModelBuilder, subgraph: usize, index: usize| {
+        let handle = tensor(builder, subgraph, DataType::Resource, &[]);
+        let options = VarHandleOptionsT { container: Some(String::new()), shared_name: Some(format!("v{index}")) };
+        let operator = OperatorBuilder::new(BuiltinOperator::VAR_HANDLE, [0usize; 0], [handle]);
+        builder.operator(subgraph, operator.options(BuiltinOptionsT::VarHandleOptions(Box::new(options))));
+        handle
+    };
+    let first = builder.tensor(setup, TensorBuilder::values("first", [1, 4], &[0.25f32; 4]));
+    for index in 0..VARIABLES {
+        let variable = handle(&mut builder, setup, index);
+        builder.operator(setup, OperatorBuilder::new(BuiltinOperator::ASSIGN_VARIABLE, [variable, first], []));
+    }
+    builder.inputs(setup, &[]).outputs(setup, &[]);
+    let options = CallOnceOptionsT { init_subgraph_index: setup as i32 };
+    let once = OperatorBuilder::new(BuiltinOperator::CALL_ONCE, [0usize; 0], []);
+    builder.operator(main, once.options(BuiltinOptionsT::CallOnceOptions(Box::new(options))));
+    let half = builder.tensor(main, TensorBuilder::values("half", [1, 1], &[0.5f32]));
+    let input = tensor(&mut builder, main, DataType::Float32, &[1, 4]);
+    let mut sum = input;
+    for index in 0..VARIABLES {
+        let variable = handle(&mut builder, main, index);
+        let [value, scaled, next] = [0; 3].map(|_| tensor(&mut builder, main, DataType::Float32, &[1, 4]));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::READ_VARIABLE, [variable], [value]));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::MUL, [value, half], [scaled]));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [scaled, sum], [next]));
+        builder.operator(main, OperatorBuilder::new(BuiltinOperator::ASSIGN_VARIABLE, [variable, next], []));
+        sum = next;
+    }
+    builder.inputs(main, &[input]).outputs(main, &[sum]);
+    Model::from_bytes(builder.finish()).unwrap()
+}
+
+/// Returns the output of each of the first `runs` runs of [`streaming`] for an input of `x`.
+fn expected(x: f32, runs: usize) -> Vec<f32> {
+    let mut variables = [0.25f32; VARIABLES];
+    let run = |_| {
+        variables.iter_mut().fold(x, |sum, variable| {
+            *variable = *variable * 0.5 + sum;
+            *variable
+        })
+    };
+    (0..runs).map(run).collect()
+}
+
+#[test]
+fn resource_variables_leave_one_partition() {
+    let _alone = crate::validation::alone();
+    let gpu = GpuDelegate::new(GpuDelegateOptions::default().software(true)).expect("a device to test on");
+    let compiled = Interpreter::builder(&streaming()).threads(1).delegate(gpu).compile().unwrap();
+    assert_eq!(compiled.placement().partitions, 1, "{:?}", compiled.placement());
+    let mut interpreters = [0; 2].map(|_| compiled.interpreter().unwrap());
+    for (interpreter, x) in interpreters.iter_mut().zip([0.5f32, -1.0]) {
+        interpreter.write(0, &[x; 4]).unwrap();
+    }
+    for round in 0..2 {
+        let lists = [expected(0.5, 1000), expected(-1.0, 1000)];
+        for run in 0..if round == 0 { 1000 } else { 3 } {
+            for (interpreter, list) in interpreters.iter_mut().zip(&lists) {
+                interpreter.invoke().unwrap();
+                let made = interpreter.read::<f32>(0).unwrap()[0];
+                assert!((made - list[run]).abs() <= 1e-4 * list[run].abs(), "run {run}: {made}, not {}", list[run]);
+            }
+        }
+        interpreters.iter_mut().for_each(Interpreter::reset_variables);
+    }
 }

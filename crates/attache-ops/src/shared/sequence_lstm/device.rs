@@ -13,7 +13,7 @@ use super::{
     PEEPHOLES, PROJECTION, PROJECTION_BIAS, RECURRENT_WEIGHTS, SequenceLstm, integers,
 };
 use crate::shared::exact::grid;
-use crate::shared::steps::{Steps, biases, product, stacked, weights};
+use crate::shared::steps::{Matrix, Steps, biases, stacked, weights};
 use crate::shared::support::refuse;
 use crate::shared::view::View;
 
@@ -151,10 +151,10 @@ impl Emitter<'_, '_> {
     fn sums_of_inputs(&mut self) -> Result<ValueId, Unsupported> {
         let (biases, matrix) = (self.joined_biases()?, self.joined_weights(INPUT_WEIGHTS)?);
         let input = self.lowering.float_input(self.required(0)?)?;
-        let sums = product(self.lowering, input, matrix, Some(biases))?;
+        let sums = Matrix::new(self.lowering, matrix)?.times(self.lowering, input, Some(biases))?;
         let Some(other) = self.index(AUXILIARY) else { return Ok(sums) };
         let (other, matrix) = (self.lowering.float_input(other)?, self.joined_weights(AUXILIARY_WEIGHTS)?);
-        let others = product(self.lowering, other, matrix, None)?;
+        let others = Matrix::new(self.lowering, matrix)?.times(self.lowering, other, None)?;
         let shape = self.lowering.shape(sums).clone();
         self.lowering.map(Input(0).add(Input(1)), &shape, &[others, sums])
     }
@@ -165,6 +165,7 @@ impl Emitter<'_, '_> {
         let steps = Steps { layout, times, batches, is_reversed };
         steps.check()?;
         let (sums, recurrent) = (self.sums_of_inputs()?, self.joined_weights(RECURRENT_WEIGHTS)?);
+        let recurrent = Matrix::new(self.lowering, recurrent)?;
         let [output_state, cell_state] = [self.required(OUTPUT_STATE)?, self.required(CELL_STATE)?];
         let mut output = self.lowering.float_input(output_state)?;
         let mut cells = self.lowering.float_input(cell_state)?;
@@ -172,7 +173,7 @@ impl Emitter<'_, '_> {
         let limits = self.limits()?;
         for time in steps.order() {
             let of_input = steps.at(self.lowering, sums, time)?;
-            let of_output = product(self.lowering, output, recurrent, None)?;
+            let of_output = recurrent.times(self.lowering, output, None)?;
             let shape = self.lowering.shape(of_output).clone();
             let mut operands = vec![of_output, of_input];
             let sum = match limits {
@@ -295,7 +296,7 @@ impl Emitter<'_, '_> {
                 Some(self.biases(PROJECTION_BIAS, unit)?)
             }
         };
-        let output = product(self.lowering, hidden, matrix, bias)?;
+        let output = Matrix::new(self.lowering, matrix)?.times(self.lowering, hidden, bias)?;
         let (shape, limit) = (self.lowering.shape(output).clone(), self.lstm.projection_clip);
         let clipped = |x: Expression| if limit > 0.0 { x.clamp(-limit, limit) } else { x };
         let value = match &self.grids {
