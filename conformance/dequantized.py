@@ -22,6 +22,12 @@ STORED = {getattr(schema.TensorType, name): dtype for name, dtype in
           (("INT4", np.int8), ("INT8", np.int8), ("UINT8", np.uint8), ("INT16", np.int16))}
 
 
+# Operators whose kernels read 8-bit weights as signed, also those that are declared as UINT8.
+MEMORIES = {getattr(schema.BuiltinOperator, name) for name in (
+    "LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_LSTM",
+    "BIDIRECTIONAL_SEQUENCE_RNN")}
+
+
 def nibbles(data, count):
     """Unpacks 4-bit integers. The lower half of a byte comes first."""
     halves = np.stack([data << 4, data & 0xF0], axis=1).reshape(-1)[:count]
@@ -51,18 +57,22 @@ def is_stored(tensor):
 def dequantized(file):
     """The model file with dequantized weights; None if the model is of another kind."""
     model = parse(file)
-    dequantize = [index for index, code in enumerate(model.operatorCodes)
-                  if max(code.builtinCode, code.deprecatedBuiltinCode) == schema.BuiltinOperator.DEQUANTIZE]
+    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    dequantize = [index for index, code in enumerate(codes) if code == schema.BuiltinOperator.DEQUANTIZE]
     replaced = 0
     for graph in model.subgraphs:
         readers = (operator for operator in graph.operators if operator.opcodeIndex in dequantize)
         stays = {index for operator in readers for index in operator.inputs}
+        memories = (operator for operator in graph.operators if codes[operator.opcodeIndex] in MEMORIES)
+        signed = {index for operator in memories for index in operator.inputs}
         for index, tensor in enumerate(graph.tensors):
             if index in stays or not is_stored(tensor):
                 continue
             data = model.buffers[tensor.buffer].data
             if data is None:
                 return None
+            if index in signed and tensor.type == schema.TensorType.UINT8:
+                tensor.type, tensor.quantization.zeroPoint = schema.TensorType.INT8, np.zeros(1, np.int64)
             buffer = schema.BufferT()
             buffer.data = np.frombuffer(reals(tensor, np.asarray(data, np.uint8)).tobytes(), np.uint8)
             model.buffers.append(buffer)

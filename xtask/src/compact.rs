@@ -1,11 +1,11 @@
 //! Makes the verification code that `flatc` generates smaller.
 //!
 //! The code checks each field of each table in line, which makes a single function of over 100 KB of it. Most tables
-//! have nothing but numbers, which a list of names and sizes describes.
+//! have nothing but numbers, vectors of numbers and strings, which a list of names and kinds describes.
 
 use std::collections::BTreeMap;
 
-/// Replaces the checks of tables of numbers, whose fields follow each other, by calls of `verify_numbers`, also where a
+/// Replaces the checks of tables of such fields, which follow each other, by calls of `verify_fields`, also where a
 /// union has one.
 pub(crate) fn compact(code: &str) -> String {
     const BEGIN: &str = "    v.visit_table(pos)?\n";
@@ -16,17 +16,16 @@ pub(crate) fn compact(code: &str) -> String {
     for piece in pieces {
         let table = code_before(code, piece).rsplit("::flatbuffers::Verifiable for ").next();
         let table = table.and_then(|text| text.split('<').next()).unwrap_or_default();
-        let found = piece.split_once(END).and_then(|(fields, rest)| Some((Numbers::of(code, table, fields)?, rest)));
+        let found = piece.split_once(END).and_then(|(fields, rest)| Some((list(code, table, fields)?, rest)));
         match found {
-            Some((numbers, rest)) => {
-                let list = numbers.list();
-                compacted.extend(["    crate::verify_numbers(v, pos, ", &list, ")\n", rest]);
+            Some((list, rest)) => {
+                compacted.extend(["    crate::verify_fields(v, pos, ", &list, ")\n", rest]);
                 tables.insert(table, list);
             }
             None => compacted.extend([BEGIN, piece]),
         }
     }
-    compacted.split_inclusive('\n').map(|line| of_union(line, &tables)).collect()
+    unions(&compacted, &tables)
 }
 
 /// Returns the code before a piece of it.
@@ -34,42 +33,52 @@ fn code_before<'a>(code: &'a str, piece: &str) -> &'a str {
     &code[..piece.as_ptr().addr() - code.as_ptr().addr()]
 }
 
-/// Returns a line, or what replaces it if it checks a table of numbers that a union has.
-fn of_union(line: &str, tables: &BTreeMap<&str, String>) -> String {
+/// Lists the tables that a union may have, instead of a call for each. Those that are not lists stay.
+fn unions(code: &str, tables: &BTreeMap<&str, String>) -> String {
     const CALL: &str = " => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<";
-    let parts = line.split_once(CALL).and_then(|(key, rest)| Some((key, tables.get(rest.split_once('>')?.0)?)));
-    parts.map_or(line.to_owned(), |(key, list)| format!("{key} => crate::verify_numbers_at(v, pos, {list}),\n"))
-}
-
-/// The fields of a table of numbers.
-struct Numbers<'a> {
-    names: Vec<&'a str>,
-    /// Their sizes in bytes.
-    sizes: Vec<u8>,
-}
-
-impl<'a> Numbers<'a> {
-    /// Returns the fields that `lines` check; `None` if the table has others, or its fields do not follow each other.
-    fn of(code: &str, table: &str, lines: &'a str) -> Option<Self> {
-        let mut numbers = Self { names: Vec::new(), sizes: Vec::new() };
-        for line in lines.lines() {
-            let (kind, rest) = line.trim().strip_prefix(".visit_field::<")?.split_once(">(\"")?;
-            let (name, _) = rest.split_once('"')?;
-            numbers.sizes.push(size(code, kind)?);
-            numbers.names.push(name);
-            let place = 2 + 2 * numbers.names.len();
-            let begin = code.find(&format!("impl<'a> {table}<'a> {{"))?;
-            let constant = format!("VT_{}: ::flatbuffers::VOffsetT = {place};", name.to_uppercase());
-            let body = &code[begin..];
-            body[..body.find("\n}\n")?].contains(&constant).then_some(())?;
+    const REST: &str = "          _ => Ok(()),\n";
+    let (mut text, mut lists) = (String::new(), Vec::new());
+    for line in code.split_inclusive('\n') {
+        let parts = line.split_once(CALL).and_then(|(key, rest)| Some((key, tables.get(rest.split_once('>')?.0)?)));
+        match parts {
+            Some((key, list)) => lists.push(format!("  {key} => {list},\n")),
+            None if line == REST && !lists.is_empty() => {
+                let list = std::mem::take(&mut lists).concat();
+                text += "          _ => crate::verify_fields_at(v, pos, match key {\n";
+                text.extend([list.as_str(), "            _ => return Ok(()),\n          }),\n"]);
+            }
+            None => text += line,
         }
-        lines.lines().all(|line| line.ends_with(", false)?")).then_some(numbers)
     }
+    text
+}
 
-    /// Returns the last two arguments of `verify_numbers`.
-    fn list(&self) -> String {
-        let sizes: Vec<_> = self.sizes.iter().map(u8::to_string).collect();
-        format!("\"{}\", &[{}]", self.names.join(" "), sizes.join(", "))
+/// Returns the last argument of `verify_fields` for the fields that `lines` check; `None` if the table has others, or its
+/// fields do not follow each other.
+fn list(code: &str, table: &str, lines: &str) -> Option<String> {
+    let mut fields = Vec::new();
+    for line in lines.lines() {
+        let (of, rest) = line.trim().strip_prefix(".visit_field::<")?.split_once(">(\"")?;
+        let (name, _) = rest.split_once('"')?;
+        fields.push(format!("{name}:{}", kind(code, of)?));
+        let place = 2 + 2 * fields.len();
+        let begin = code.find(&format!("impl<'a> {table}<'a> {{"))?;
+        let constant = format!("VT_{}: ::flatbuffers::VOffsetT = {place};", name.to_uppercase());
+        let body = &code[begin..];
+        body[..body.find("\n}\n")?].contains(&constant).then_some(())?;
+    }
+    lines.lines().all(|line| line.ends_with(", false)?")).then(|| format!("\"{}\"", fields.join(" ")))
+}
+
+/// Returns how `verify_fields` names the type of a field.
+fn kind(code: &str, of: &str) -> Option<String> {
+    match of.strip_prefix("::flatbuffers::ForwardsUOffset<") {
+        Some("&str>") => Some("text".to_owned()),
+        Some(rest) => {
+            let numbers = rest.strip_prefix("::flatbuffers::Vector<'_, ")?.strip_suffix(">>")?;
+            Some(format!("[{}", size(code, numbers)?))
+        }
+        None => Some(size(code, of)?.to_string()),
     }
 }
 
@@ -99,29 +108,40 @@ impl ::flatbuffers::Verifiable for Padding {
 impl<'a> Window<'a> {
   pub const VT_PADDING: ::flatbuffers::VOffsetT = 4;
   pub const VT_STRIDE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_AXES: ::flatbuffers::VOffsetT = 8;
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 10;
 }
 impl ::flatbuffers::Verifiable for Window<'_> {
     v.visit_table(pos)?
      .visit_field::<Padding>("padding", Self::VT_PADDING, false)?
      .visit_field::<i32>("stride", Self::VT_STRIDE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("axes", Self::VT_AXES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
      .finish();
     Ok(())
   }
 }
           Options::Window => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Window>>("Options::Window", pos),
+          _ => Ok(()),
 "#;
 
     #[test]
-    fn tables_of_numbers_are_lists() {
+    fn plain_tables_are_lists() {
         let text = compact(CODE);
-        assert!(text.contains("    crate::verify_numbers(v, pos, \"padding stride\", &[1, 4])\n  }\n}"), "{text}");
-        assert!(text.contains("Window => crate::verify_numbers_at(v, pos, \"padding stride\", &[1, 4]),\n"), "{text}");
+        assert!(
+            text.contains("    crate::verify_fields(v, pos, \"padding:1 stride:4 axes:[8 name:text\")\n  }\n}"),
+            "{text}"
+        );
+        let list = "  Options::Window => \"padding:1 stride:4 axes:[8 name:text\",\n            _ => return Ok(()),\n";
+        assert!(text.contains(list) && text.contains("_ => crate::verify_fields_at(v, pos, match key {\n"), "{text}");
         assert!(!text.contains("visit_table") && !text.contains("variant"), "{text}");
     }
 
     #[test]
     fn other_tables_stay() {
-        for (before, after) in [("i32>", "::flatbuffers::ForwardsUOffset<&str>>"), ("= 6", "= 8"), ("false", "true")] {
+        for (before, after) in
+            [("i64>>>", "::flatbuffers::ForwardsUOffset<Axis>>>>"), ("= 6", "= 4"), ("false", "true")]
+        {
             let code = CODE.replace(before, after);
             assert_eq!(compact(&code), code);
         }

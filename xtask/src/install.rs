@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, must, root, target, tested_libraries};
+use crate::small::{library, link_small};
+use crate::{must, root, target, tested_libraries};
 
 /// The name that TensorFlow Lite's own library has, and that programs link or load.
 const COMPATIBLE_NAME: &str = "libtensorflowlite_c.so";
@@ -63,11 +64,10 @@ fn parse(arguments: &[String]) -> Result<Options> {
 
 /// Builds the libraries, and returns the folder in which they are.
 fn build(options: &Options) -> Result<PathBuf> {
-    let (mut command, profile) = (cargo(), options.profile.as_str());
-    // Without the form for Rust programs, cargo optimizes the libraries as a whole.
-    command.args(["rustc", "--package", "attache-c", "--lib", "--profile", profile]);
-    command.args(["--crate-type", "cdylib,staticlib"]);
-    must(command.args((!options.has_gpu).then_some("--no-default-features")))?;
+    let profile = options.profile.as_str();
+    let mut command = library("attache-c", profile, "cdylib,staticlib");
+    command.args((!options.has_gpu).then_some("--no-default-features"));
+    must(link_small(&mut command, profile))?;
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
 }
 

@@ -9,6 +9,7 @@ mod install;
 mod java;
 mod plugin;
 mod setup;
+mod small;
 mod source;
 mod speed_chart;
 mod structure;
@@ -53,6 +54,11 @@ static TASKS: &[Task] = &[
         name: "setup",
         about: "install what the gate needs, through apt-get and rustup",
         run: |arguments| plain(arguments, setup::run),
+    },
+    Task {
+        name: "small",
+        about: "build the smallest libraries: for C without the GPU, and the delegate for LiteRT",
+        run: |arguments| plain(arguments, small::run),
     },
     Task {
         name: "structure",

@@ -131,7 +131,7 @@ impl Constant {
         }
     }
 
-    /// Returns the elements of an `INT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `INT32`, `UINT32` or `INT64`
+    /// Returns the elements of an `INT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `UINT16`, `INT32`, `UINT32` or `INT64`
     /// constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
@@ -153,6 +153,7 @@ impl Constant {
                 Some(truths.iter().map(|truth| i64::from(*truth != 0)).collect())
             }
             DataType::Int16 => widen::<i16>(self),
+            DataType::UInt16 => widen::<u16>(self),
             DataType::Int32 => widen::<i32>(self),
             DataType::UInt32 => widen::<u32>(self),
             DataType::Int64 => widen::<i64>(self),

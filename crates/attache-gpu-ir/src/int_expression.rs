@@ -38,6 +38,14 @@ pub enum IntBinaryOp {
     Maximum,
     /// The first operand times two to the power of the second, which is in `0..=31`.
     ShiftLeft,
+    /// The first operand divided by two to the power of the second, which is in `0..=31`, rounded down.
+    ShiftRight,
+    /// The bits that both operands have.
+    And,
+    /// The bits that one of the operands has.
+    ExclusiveOr,
+    /// The first operand to the power of the second, which is not negative. Wraps.
+    Power,
     /// 1 if the first operand is less than the second, otherwise 0.
     Less,
 }
@@ -71,6 +79,22 @@ impl IntExpression {
     /// Returns the expression `self × 2^bits`.
     pub fn shifted_left(self, bits: u32) -> Self {
         if bits == 0 { self } else { self.binary(IntBinaryOp::ShiftLeft, Constant(bits as i32)) }
+    }
+
+    /// Returns the expression `self / 2^bits`, rounded down.
+    pub fn shifted_right(self, bits: u32) -> Self {
+        if bits == 0 { self } else { self.binary(IntBinaryOp::ShiftRight, Constant(bits as i32)) }
+    }
+
+    /// Returns the expression that is 1 if `self` is less than `other`, otherwise 0.
+    pub fn less(self, other: Self) -> Self {
+        self.binary(IntBinaryOp::Less, other)
+    }
+
+    /// Returns the expression that is 1 if `self` and `other` are equal, otherwise 0.
+    pub fn equal(self, other: Self) -> Self {
+        // Of all numbers, 0 alone has 32 leading zeros.
+        IntExpression::LeadingZeros(Box::new(self.binary(IntBinaryOp::ExclusiveOr, other))).shifted_right(5)
     }
 
     /// Returns the expression `self + other`.
@@ -195,6 +219,10 @@ impl IntBinaryOp {
             IntBinaryOp::Minimum => a.min(b),
             IntBinaryOp::Maximum => a.max(b),
             IntBinaryOp::ShiftLeft => a.wrapping_shl(b as u32),
+            IntBinaryOp::ShiftRight => a.wrapping_shr(b as u32),
+            IntBinaryOp::And => a & b,
+            IntBinaryOp::ExclusiveOr => a ^ b,
+            IntBinaryOp::Power => a.wrapping_pow(b as u32),
             IntBinaryOp::Less => i32::from(a < b),
         }
     }
@@ -254,5 +282,18 @@ mod tests {
         let tree = x.clone().binary(IntBinaryOp::Less, Constant(0)).select(Constant(0), x).clamp((-5, 5));
         assert_eq!((tree.arity(), tree.functions()), (2, 8));
         assert_eq!([[1, 9], [4, 2], [9, 9]].map(|inputs| tree.evaluate(&inputs)), [0, 2, 5]);
+    }
+
+    #[test]
+    fn numbers_are_equal_to_themselves_alone() {
+        let equal = Input(0).equal(Input(1));
+        let pairs = [[0, 0], [i32::MIN, i32::MIN], [0, i32::MIN], [-1, 1], [16_777_216, 16_777_217]];
+        assert_eq!(pairs.map(|pair| equal.evaluate(&pair)), [1, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn powers_wrap() {
+        let power = Input(0).binary(IntBinaryOp::Power, Input(1));
+        assert_eq!([[-3, 3], [3, 21], [7, 0], [2, 32]].map(|pair| power.evaluate(&pair)), [-27, 1_870_418_611, 1, 0]);
     }
 }

@@ -78,7 +78,8 @@ pub fn interpret(program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTen
     for step in &program.steps {
         let name = step.primitive.name();
         let operands: Option<Vec<&HostTensor>> = step.inputs.iter().map(|id| values[id.index()].as_ref()).collect();
-        let results = run(&step.primitive, &operands.ok_or_else(|| missing(name))?);
+        let scalar = step.outputs.first().map_or(Scalar::F32, |id| program.value(*id).scalar);
+        let results = run(&step.primitive, scalar, &operands.ok_or_else(|| missing(name))?);
         for (id, mut result) in step.outputs.iter().zip(results) {
             match program.value(*id).scalar {
                 Scalar::F32 => result.elements.iter_mut().for_each(|x| *x = f64::from(*x as f32)),
@@ -95,16 +96,21 @@ pub fn interpret(program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTen
 }
 
 fn sums(primitive: &Primitive) -> bool {
-    matches!(primitive, Primitive::Convolution(_) | Primitive::Reduce { .. } | Primitive::MatMul { .. })
+    use Primitive::{Convolution, MatMul, Reduce, Scan};
+    matches!(primitive, Convolution(_) | Reduce { .. } | MatMul { .. } | Scan { .. })
 }
 
-fn run(primitive: &Primitive, inputs: &[&HostTensor]) -> Vec<HostTensor> {
+/// Runs a primitive whose first output has elements of type `scalar`.
+fn run(primitive: &Primitive, scalar: Scalar, inputs: &[&HostTensor]) -> Vec<HostTensor> {
     vec![match primitive {
         Primitive::Map { expression, shape, .. } => map(expression, shape, inputs),
         Primitive::IntMap { expression, shape } => int_map(expression, shape, inputs),
         Primitive::Reshape(shape) => HostTensor::new(shape.clone(), inputs[0].elements.clone()),
         Primitive::IndexMap(index_map) => move_elements(index_map, inputs[0]),
         Primitive::Concatenate { axis } => concatenate(*axis, inputs),
+        Primitive::Reduce { reduction: ReduceOp::Product, axes } if scalar == Scalar::I32 => {
+            int_product(axes, inputs[0])
+        }
         Primitive::Reduce { reduction, axes } => reduce(*reduction, axes, inputs[0]),
         Primitive::Rows(shape) => rows(shape, inputs),
         Primitive::Window(shape) => return window(shape, inputs[0]),
@@ -163,23 +169,32 @@ fn concatenate(axis: usize, inputs: &[&HostTensor]) -> HostTensor {
 }
 
 fn reduce(reduction: ReduceOp, axes: &[usize], input: &HostTensor) -> HostTensor {
+    let folded = axes.iter().map(|axis| input.shape[*axis]).product::<usize>() as f64;
+    fold(axes, input, |elements| match reduction {
+        ReduceOp::Sum => elements.iter().sum(),
+        ReduceOp::Mean => elements.iter().sum::<f64>() / folded,
+        ReduceOp::Maximum => elements.iter().fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
+        ReduceOp::Minimum => elements.iter().fold(f64::INFINITY, |a, b| a.min(*b)),
+        ReduceOp::Product => elements.iter().product(),
+    })
+}
+
+/// Multiplies 32-bit integers along axes. Products wrap.
+fn int_product(axes: &[usize], input: &HostTensor) -> HostTensor {
+    fold(axes, input, |elements| f64::from(elements.iter().fold(1i32, |a, b| a.wrapping_mul(*b as i32))))
+}
+
+/// Reduces the elements along axes to one, for each index of the other axes.
+fn fold(axes: &[usize], input: &HostTensor, of: impl Fn(&[f64]) -> f64) -> HostTensor {
     let mut extents = input.shape.to_vec();
     axes.iter().for_each(|axis| extents[*axis] = 1);
     let window: Shape = (0..extents.len()).map(|a| if axes.contains(&a) { input.shape[a] } else { 1 }).collect();
-    let folded = window.elements() as f64;
     HostTensor::from_fn(extents, |out| {
         let covered = HostTensor::from_fn(window.clone(), |inner| {
             let coordinates: Vec<usize> = out.iter().zip(inner).map(|(o, i)| o + i).collect();
             input.at(&coordinates)
         });
-        let elements = covered.elements.iter();
-        match reduction {
-            ReduceOp::Sum => elements.sum(),
-            ReduceOp::Mean => elements.sum::<f64>() / folded,
-            ReduceOp::Maximum => elements.fold(f64::NEG_INFINITY, |a, b| a.max(*b)),
-            ReduceOp::Minimum => elements.fold(f64::INFINITY, |a, b| a.min(*b)),
-            ReduceOp::Product => elements.product(),
-        }
+        of(&covered.elements)
     })
 }
 

@@ -74,7 +74,7 @@ pub enum Primitive {
     /// Selects slices of the data by index. An index out of range is clamped to the nearest valid one.
     /// Inputs: data and integer indices.
     Gather(Gather),
-    /// Computes the prefix sums of the elements along an axis.
+    /// Computes the prefix sums of the elements along an axis. Integer sums wrap.
     Scan {
         /// The axis along which elements are summed.
         axis: usize,
@@ -98,7 +98,8 @@ pub enum Primitive {
     },
 }
 
-/// The operation by which a reduction combines elements. Float sums accumulate in f32, integer sums wrap.
+/// The operation by which a reduction combines elements. Float sums accumulate in f32, sums and products of integers wrap.
+/// There is no mean of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ReduceOp {
@@ -326,8 +327,11 @@ impl Primitive {
                 }
                 Ok(vec![(*scalar, extents.into())])
             }
-            Primitive::Reduce { axes, .. } => {
+            Primitive::Reduce { reduction, axes } => {
                 arity(1)?;
+                if *reduction == ReduceOp::Mean {
+                    float_shape(0)?;
+                }
                 let mut extents = inputs[0].1.to_vec();
                 for axis in axes {
                     *extents.get_mut(*axis).ok_or("no such axis")? = 1;
@@ -341,7 +345,7 @@ impl Primitive {
             }
             Primitive::ArgReduce { axis, .. } => {
                 arity(1)?;
-                let mut extents = float_shape(0)?.to_vec();
+                let mut extents = inputs[0].1.to_vec();
                 *extents.get_mut(*axis).ok_or("no such axis")? = 1;
                 Ok(vec![(Scalar::I32, extents.into())])
             }
@@ -368,18 +372,18 @@ impl Primitive {
             }
             Primitive::Scan { axis, .. } => {
                 arity(1)?;
-                let shape = float_shape(0)?;
+                let (scalar, shape) = inputs[0];
                 shape.get(*axis).ok_or("no such axis")?;
-                Ok(vec![(Scalar::F32, shape.clone())])
+                Ok(vec![(scalar, shape.clone())])
             }
             Primitive::TopK { count } => {
                 arity(1)?;
-                let mut extents = float_shape(0)?.to_vec();
+                let mut extents = inputs[0].1.to_vec();
                 match extents.last_mut() {
                     Some(last) if *last >= *count => *last = *count,
                     _ => return Err(format!("there are not {count} elements in {}", inputs[0].1)),
                 }
-                Ok(vec![(Scalar::F32, extents.clone().into()), (Scalar::I32, extents.into())])
+                Ok(vec![(inputs[0].0, extents.clone().into()), (Scalar::I32, extents.into())])
             }
             Primitive::MatMul { transposed } => {
                 arity(2)?;

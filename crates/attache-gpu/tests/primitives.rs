@@ -21,7 +21,7 @@ use attache_gpu_ir::{
     BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, Primitive, Program,
     ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind, interpret,
 };
-use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_sum};
+use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_reduce, int_search};
 use random::Random;
 
 /// The configuration in which programs are checked: the device, the precision and the submission method.
@@ -513,7 +513,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 30] = [
+static KINDS: [(&str, Draw, usize); 31] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -532,7 +532,8 @@ static KINDS: [(&str, Draw, usize); 30] = [
     ("matmul", matmul, 40),
     ("int_map", int_map, 120),
     ("int_convolution", int_convolution, 40),
-    ("int_sum", int_sum, 30),
+    ("int_reduce", int_reduce, 40),
+    ("int_search", int_search, 40),
     ("byte_convolution", byte_convolution, 120),
     ("byte_moves", byte_moves, 60),
     ("rows", fused::rows, 60),

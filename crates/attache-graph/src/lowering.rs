@@ -30,11 +30,13 @@ pub enum Quantized {
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The primitives. The program's inputs are the node's inputs listed in `reads`, its outputs are all
-    /// outputs of the node in their order.
+    /// outputs of the node in their order, then the new values of the variables listed in `states`.
     pub program: Program,
     /// Indices of the node's inputs that the program reads, in the order of the program's inputs. Constant
     /// inputs are not listed, since they are values of the program.
     pub reads: Vec<usize>,
+    /// Indices of the node's inputs that are variables and get new values, in the order of the program's last outputs.
+    pub states: Vec<usize>,
 }
 
 /// Facts of a node's inputs (`None` for an optional input that is left out) and of its outputs.
@@ -49,6 +51,8 @@ pub struct Lowering<'a> {
     reads: Vec<usize>,
     values: Vec<Option<ValueId>>,
     made: Vec<Option<ValueId>>,
+    /// The new values of variables, by the index of the input.
+    states: Vec<(usize, ValueId)>,
 }
 
 impl fmt::Debug for Lowering<'_> {
@@ -84,7 +88,7 @@ impl<'a> Lowering<'a> {
     fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Unsupported> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
-        let mut lowering = Lowering { inputs, outputs, stored, program, reads, values, made };
+        let mut lowering = Lowering { inputs, outputs, stored, program, reads, values, made, states: Vec::new() };
         node.op.lower(&mut lowering)?;
         lowering.finish()
     }
@@ -103,7 +107,12 @@ impl<'a> Lowering<'a> {
             self.program.store_as(id, fact.data_type);
             self.program.outputs.push(id);
         }
-        Ok(Lowered { program: self.program, reads: self.reads })
+        for (input, id) in &self.states {
+            self.program.store_as(*id, self.input_fact(*input)?.data_type);
+            self.program.outputs.push(*id);
+        }
+        let states = self.states.into_iter().map(|(input, _)| input).collect();
+        Ok(Lowered { program: self.program, reads: self.reads, states })
     }
 
     /// Whether the node has an input with this index that is not left out.
@@ -199,6 +208,9 @@ impl<'a> Lowering<'a> {
         let scalar = if fact.constant.is_some() { made_scalar(fact.data_type)? } else { scalar(fact.data_type)? };
         let shape = known(fact)?.clone();
         let id = match &fact.constant {
+            Some(constant) if constant.data_type == DataType::UInt32 => {
+                self.program.constant(scalar, Constant { data_type: DataType::Int32, ..constant.clone() })
+            }
             Some(constant) => self.program.constant(scalar, constant.clone()),
             None => {
                 self.reads.push(index);
@@ -371,6 +383,21 @@ impl<'a> Lowering<'a> {
         if self.shape(id) == shape { Ok(id) } else { self.emit(Primitive::Reshape(shape.clone()), &[id]) }
     }
 
+    /// Declares the value `id` as the new value of a variable, the node's input `input`. The next run reads it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the input is no variable of the value's shape and type.
+    pub fn set_state(&mut self, input: usize, id: ValueId) -> Result<(), Unsupported> {
+        let fact = self.input_fact(input)?;
+        let value = self.program.value(id);
+        if !fact.is_variable || &value.shape != known(fact)? || value.scalar != scalar(fact.data_type)? {
+            return Err(Unsupported::new(format!("its GPU form gives input {input} a value of shape {}", value.shape)));
+        }
+        self.states.push((input, id));
+        Ok(())
+    }
+
     /// Declares the value `id` as the output of the node with index `index`.
     ///
     /// # Errors
@@ -399,6 +426,8 @@ fn scalar(data_type: DataType) -> Result<Scalar, Unsupported> {
         // A `FLOAT16` tensor becomes a value of floats; the device decides how it is stored.
         DataType::Float32 | DataType::Float16 => Ok(Scalar::F32),
         DataType::Int32 | DataType::Int16 | DataType::Int8 | DataType::UInt8 | DataType::Bool => Ok(Scalar::I32),
+        // An element of `UINT32` is the integer with the same bits.
+        DataType::UInt16 | DataType::UInt32 => Ok(Scalar::I32),
         other => Err(Unsupported::new(format!("tensors of type {other} are not supported"))),
     }
 }

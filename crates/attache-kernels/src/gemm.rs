@@ -315,6 +315,7 @@ struct Pass<'a> {
 
 impl Multiversioned for Pass<'_> {
     type Output = ();
+    const WIDE: bool = true;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {

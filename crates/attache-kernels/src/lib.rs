@@ -29,6 +29,7 @@ pub mod softmax;
 #[cfg(test)]
 mod testing;
 pub mod transpose_convolution;
+pub mod unpooling;
 
 pub use aligned::AlignedFloats;
 pub use engine::Engine;

@@ -35,7 +35,7 @@ impl Pooling {
         (first..end, self.before[axis].saturating_sub(start))
     }
 
-    fn check<T>(&self, input: &[T], output: usize) {
+    pub(crate) fn check<T>(&self, input: &[T], output: usize) {
         assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
         assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
     }

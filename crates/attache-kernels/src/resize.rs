@@ -44,7 +44,12 @@ impl Resize {
     }
 
     /// Returns the input position along `axis` nearest to output position `index`.
-    fn nearest(&self, axis: usize, index: usize) -> usize {
+    ///
+    /// # Panics
+    ///
+    /// If `axis` is neither 0 (height) nor 1 (width).
+    #[must_use]
+    pub fn nearest(&self, axis: usize, index: usize) -> usize {
         let offset = if self.half_pixel_centers { 0.5 } else { 0.0 };
         let position = (index as f32 + offset) * self.scale(axis);
         let position = if self.align_corners { position.round() } else { position.floor() };

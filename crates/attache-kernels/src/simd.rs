@@ -126,8 +126,9 @@ pub(crate) fn run_portable<K: Multiversioned>(kernel: K) -> K::Output {
 /// compiled with the instruction set's features.
 pub(crate) trait Multiversioned {
     type Output;
-    /// Whether the kernel is compiled for 512-bit vectors. Not for kernels that wait for memory, to keep programs small.
-    const WIDE: bool = true;
+    /// Whether the kernel is compiled for 512-bit vectors. Not for kernels that wait for memory, to keep programs small, and
+    /// in the smallest ones for products of matrices alone.
+    const WIDE: bool = !cfg!(attache_small);
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 

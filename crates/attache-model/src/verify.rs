@@ -1,37 +1,78 @@
 //! What the generated code calls to verify tables.
 
-use flatbuffers::{InvalidFlatbuffer, Verifier};
+use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, TableVerifier, Vector, Verifiable, Verifier};
 
-/// Verifies a table whose fields are all numbers: that those that it has are within the file and aligned. Fields are in
-/// the order of the schema, with their names, separated by spaces, and their sizes in bytes.
-pub(crate) fn verify_numbers(
+/// Verifies a table whose fields are numbers, vectors of numbers and strings: that those that it has are within the file
+/// and aligned. `fields` lists them in the order of the schema, separated by spaces, each as `name:kind`. The kind is the
+/// size of a number in bytes, `[` and the size of the numbers of a vector, or `text`.
+pub(crate) fn verify_fields(
     verifier: &mut Verifier<'_, '_>,
     position: usize,
-    names: &'static str,
-    sizes: &[u8],
+    fields: &'static str,
 ) -> Result<(), InvalidFlatbuffer> {
     let mut table = verifier.visit_table(position)?;
-    for (index, (name, size)) in names.split(' ').zip(sizes).enumerate() {
+    for (index, field) in fields.split_ascii_whitespace().enumerate() {
         // Two sizes come first in a table of offsets (vtable), each of two bytes as the offsets are.
         let offset = u16::try_from(4 + 2 * index).expect("few fields");
-        table = match size {
-            1 => table.visit_field::<u8>(name, offset, false)?,
-            2 => table.visit_field::<u16>(name, offset, false)?,
-            4 => table.visit_field::<u32>(name, offset, false)?,
-            _ => table.visit_field::<u64>(name, offset, false)?,
+        let (name, kind) = field.split_once(':').unwrap_or((field, "8"));
+        table = match kind {
+            "1" => visit::<u8>(table, name, offset)?,
+            "2" => visit::<u16>(table, name, offset)?,
+            "4" => visit::<u32>(table, name, offset)?,
+            "[1" => visit::<ForwardsUOffset<Vector<'_, u8>>>(table, name, offset)?,
+            "[2" => visit::<ForwardsUOffset<Vector<'_, u16>>>(table, name, offset)?,
+            "[4" => visit::<ForwardsUOffset<Vector<'_, u32>>>(table, name, offset)?,
+            "[8" => visit::<ForwardsUOffset<Vector<'_, u64>>>(table, name, offset)?,
+            "text" => visit::<ForwardsUOffset<&str>>(table, name, offset)?,
+            _ => visit::<u64>(table, name, offset)?,
         };
     }
     table.finish();
     Ok(())
 }
 
-/// Verifies a table of numbers, as [`verify_numbers`], whose offset is at `position`.
-pub(crate) fn verify_numbers_at(
+fn visit<'ver, 'opts, 'buf, T: Verifiable>(
+    table: TableVerifier<'ver, 'opts, 'buf>,
+    name: &'static str,
+    offset: u16,
+) -> Result<TableVerifier<'ver, 'opts, 'buf>, InvalidFlatbuffer> {
+    table.visit_field::<T>(name, offset, false)
+}
+
+/// Verifies a table, as [`verify_fields`], whose offset is at `position`.
+pub(crate) fn verify_fields_at(
     verifier: &mut Verifier<'_, '_>,
     position: usize,
-    names: &'static str,
-    sizes: &[u8],
+    fields: &'static str,
 ) -> Result<(), InvalidFlatbuffer> {
     let offset = verifier.get_uoffset(position)? as usize;
-    verify_numbers(verifier, position.saturating_add(offset), names, sizes)
+    verify_fields(verifier, position.saturating_add(offset), fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use flatbuffers::{FlatBufferBuilder, VerifierOptions};
+
+    use super::*;
+
+    #[test]
+    fn only_listed_fields_are_checked() {
+        let mut builder = FlatBufferBuilder::new();
+        let axes = builder.create_vector(&[u64::MAX, 2]);
+        let start = builder.start_table();
+        builder.push_slot_always(4, 7u32);
+        builder.push_slot_always(6, axes);
+        let table = builder.end_table(start);
+        builder.finish_minimal(table);
+        let data = builder.finished_data();
+        let check = |fields| {
+            let options = VerifierOptions::default();
+            verify_fields_at(&mut Verifier::new(&options, data), 0, fields).map_err(|error| error.to_string())
+        };
+        for fields in ["", "stride:4", "stride:4 axes:[8", "stride:4 axes:[8 name:text"] {
+            check(fields).unwrap();
+        }
+        assert!(check("stride:text").unwrap_err().contains("stride"));
+        assert!(check("stride:4 axes:text").unwrap_err().contains("axes"));
+    }
 }

@@ -76,6 +76,10 @@ impl Value {
                 integers(bytemuck::cast_slice(self.bytes()).iter().map(|v: &i32| (*v).into()).collect())
             }
             (Scalar::F32, Some(floats)) => floats.iter().map(|value| f64::from(*value)).collect(),
+            // Elements without a sign are the integers with the same bits.
+            (_, None) if self.data_type == DataType::UInt32 => integers(
+                constant.integers().expect("integers").into_iter().map(|value| (value as i32).into()).collect(),
+            ),
             (_, None) => integers(constant.integers().expect("integers")),
         };
         HostTensor::new(self.shape.clone(), elements)
@@ -86,7 +90,7 @@ impl Value {
             (Scalar::F32, Some(16)) => half::f16::from_f64(*value).to_ne_bytes().to_vec(),
             (Scalar::F32, _) => (*value as f32).to_ne_bytes().to_vec(),
             (Scalar::I32, Some(8)) => vec![*value as i64 as u8],
-            (Scalar::I32, Some(16)) => (*value as i16).to_ne_bytes().to_vec(),
+            (Scalar::I32, Some(16)) => (*value as i64 as i16).to_ne_bytes().to_vec(),
             (Scalar::I32, Some(64)) => (*value as i64).to_ne_bytes().to_vec(),
             (Scalar::I32, _) => (*value as i32).to_ne_bytes().to_vec(),
         };
@@ -243,12 +247,19 @@ impl<'a> Run<'a> {
         let tensors = lowered.reads.iter().zip(scalars).map(|(read, scalar)| inputs[*read].unwrap().tensor(scalar));
         let tensors: Vec<_> = tensors.collect();
         let made = interpret(program, &tensors).map_err(|error| OpError::invalid(error.to_string()))?;
-        let outputs = made.iter().zip(&program.outputs).zip(&node.outputs);
-        Ok(outputs
+        let states = lowered.states.iter().map(|input| node.inputs[*input].expect("a variable is there"));
+        let ids: Vec<TensorId> = node.outputs.iter().copied().chain(states).collect();
+        let values = made.iter().zip(&program.outputs).zip(&ids);
+        let mut values: Vec<Value> = values
             .map(|((tensor, id), output)| {
                 Value::from_tensor(self.graph.fact(*output).data_type, program.value(*id).scalar, tensor)
             })
-            .collect())
+            .collect();
+        let states = values.split_off(node.outputs.len());
+        for (id, value) in ids[node.outputs.len()..].iter().zip(states) {
+            self.values[id.index()] = Some(value);
+        }
+        Ok(values)
     }
 }
 

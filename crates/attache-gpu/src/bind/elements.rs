@@ -16,11 +16,13 @@ fn code(data_type: DataType) -> Option<u32> {
     match data_type {
         DataType::Float16 => Some(0),
         DataType::Int64 => Some(1),
-        DataType::Int32 => Some(2),
+        // An element of 32 bits without a sign is the integer with the same bits.
+        DataType::Int32 | DataType::UInt32 => Some(2),
         DataType::Int16 => Some(3),
         DataType::Int8 => Some(4),
         DataType::UInt8 => Some(5),
         DataType::Bool => Some(6),
+        DataType::UInt16 => Some(7),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 struct Parameters {
     elements: u32,
-    // The type of the tensor: 0 float16, 1 int64, 2 int32, 3 int16, 4 int8, 5 uint8, 6 bool.
+    // The type of the tensor: 0 float16, 1 int64, 2 int32, 3 int16, 4 int8, 5 uint8, 6 bool, 7 uint16.
     code: u32,
     // Whether the device stores floats; otherwise integers.
     is_float: u32,
@@ -59,6 +59,9 @@ fn taken(index: u32) -> u32 {
         case 5u: {
             return stored(i32(highest(index, 8u) >> 24u));
         }
+        case 7u: {
+            return stored(i32(highest(index, 16u) >> 16u));
+        }
         default: {
             return stored(select(0, 1, highest(index, 8u) >> 24u != 0u));
         }
@@ -108,7 +111,7 @@ fn store(index: u32) {
         case 2u: {
             destination.words[index] = bitcast<u32>(integer(index));
         }
-        case 3u: {
+        case 3u, 7u: {
             destination.words[index] = packed(2u * index, 16u);
         }
         default: {

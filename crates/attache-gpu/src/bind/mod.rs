@@ -106,7 +106,7 @@ impl BoundTensor {
     pub(crate) fn is_stored(&self) -> bool {
         match (self.data_type, self.storage) {
             (DataType::Float32, StorageFormat::F32) => true,
-            (DataType::Int32, StorageFormat::I32) => self.scalar == Scalar::I32,
+            (DataType::Int32 | DataType::UInt32, StorageFormat::I32) => self.scalar == Scalar::I32,
             (DataType::Int8 | DataType::UInt8, StorageFormat::Bytes(_)) => true,
             _ => false,
         }

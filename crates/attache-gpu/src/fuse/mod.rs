@@ -207,15 +207,19 @@ impl Fuser<'_> {
 
     /// If the kernel's first input is a plain cast of integers to float, fuses the cast into the kernel,
     /// which then reads the integers directly, or through the cast's view of them. Returns the kernel, fused
-    /// or unchanged.
+    /// or unchanged. An arg-reduction compares the integers that it reads, so it takes only those that floats
+    /// tell apart: bytes.
     fn read_integers(&mut self, mut kernel: Kernel) -> Kernel {
         let Some((position, producer)) = self.sole_producer(kernel.inputs[0]) else { return kernel };
         if !producer.views.is_empty() && !views::reads_each_once(&kernel.primitive) {
             return kernel;
         }
         let Primitive::Map { expression, shape, .. } = &producer.primitive else { return kernel };
-        let is_integer =
-            |id: &ValueId| self.program.value(*id).scalar == Scalar::I32 && self.program.shape(*id) == shape;
+        let takes_all = !matches!(kernel.primitive, Primitive::ArgReduce { .. });
+        let is_integer = |id: &ValueId| {
+            let value = self.program.value(*id);
+            value.scalar == Scalar::I32 && &value.shape == shape && (takes_all || value.bytes.is_some())
+        };
         if !expression.is_identity() || producer.inputs.len() != 1 || !is_integer(&producer.inputs[0]) {
             return kernel;
         }

@@ -30,11 +30,13 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 
 /// Returns the type of the elements that a kernel's primitive computes, before the epilogue.
 pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
-    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul};
-    let keeps =
-        matches!(kernel.primitive, IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. });
-    let sums = matches!(kernel.primitive, Primitive::Reduce { reduction: ReduceOp::Sum, .. });
-    let integers = (keeps || sums) && program.value(kernel.inputs[0]).scalar == Scalar::I32;
+    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul, Reduce, Scan};
+    let keeps = match kernel.primitive {
+        IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. } | Scan { .. } => true,
+        Reduce { reduction, .. } => reduction != ReduceOp::Mean,
+        _ => false,
+    };
+    let integers = keeps && program.value(kernel.inputs[0]).scalar == Scalar::I32;
     if integers || matches!(kernel.primitive, Primitive::ArgReduce { .. }) { Scalar::I32 } else { Scalar::F32 }
 }
 

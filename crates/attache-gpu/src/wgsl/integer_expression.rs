@@ -21,6 +21,10 @@ pub(crate) fn int_expression(expression: &IntExpression, number: &mut dyn FnMut(
                 IntBinaryOp::Minimum => format!("min({a}, {b})"),
                 IntBinaryOp::Maximum => format!("max({a}, {b})"),
                 IntBinaryOp::ShiftLeft => format!("shift_left({a}, {b})"),
+                IntBinaryOp::ShiftRight => format!("shift_right({a}, {b})"),
+                IntBinaryOp::And => format!("({a} & {b})"),
+                IntBinaryOp::ExclusiveOr => format!("({a} ^ {b})"),
+                IntBinaryOp::Power => format!("int_power({a}, {b})"),
                 IntBinaryOp::Less => format!("select(0, 1, {a} < {b})"),
             }
         }
@@ -58,8 +62,14 @@ pub(crate) fn functions(expression: &IntExpression) -> Vec<&'static str> {
     let calls = int_expression(expression, &mut |_| String::new());
     let uses = |name: &str| calls.contains(&format!("{name}("));
     let (twice, once) = (uses("rescale_twice"), uses("rescale_once"));
-    let used =
-        [(uses("shift_left"), SHIFT_LEFT), (twice || once, PRODUCT), (twice, RESCALE_TWICE), (once, RESCALE_ONCE)];
+    let used = [
+        (uses("shift_left"), SHIFT_LEFT),
+        (uses("shift_right"), SHIFT_RIGHT),
+        (uses("int_power"), POWER),
+        (twice || once, PRODUCT),
+        (twice, RESCALE_TWICE),
+        (once, RESCALE_ONCE),
+    ];
     used.iter().filter(|(is_used, _)| *is_used).map(|(_, text)| *text).collect()
 }
 
@@ -67,6 +77,26 @@ pub(crate) fn functions(expression: &IntExpression) -> Vec<&'static str> {
 /// that they regard as an overflow.
 const SHIFT_LEFT: &str = "fn shift_left(x: i32, bits: i32) -> i32 {
     return x << u32(bits);
+}
+";
+
+/// WGSL that shifts `x` right by `bits` and fills with the sign.
+const SHIFT_RIGHT: &str = "fn shift_right(x: i32, bits: i32) -> i32 {
+    return x >> u32(bits);
+}
+";
+
+/// WGSL of an integer power, by repeated squares.
+const POWER: &str = "fn int_power(a: i32, exponent: i32) -> i32 {
+    var square = a;
+    var left = u32(exponent);
+    var result = 1;
+    while (left != 0u) {
+        if ((left & 1u) == 1u) { result = result * square; }
+        square = square * square;
+        left = left >> 1u;
+    }
+    return result;
 }
 ";
 

@@ -6,8 +6,8 @@ use attache_gpu_ir::{
     ConvolutionGeometry, IntBinaryOp, IntExpression, IntRounding, Primitive, Program, ReduceOp, Scalar,
 };
 
+use crate::index_map;
 use crate::random::Random;
-use crate::{index_map, one};
 
 /// Generates a program of a map of integers of every magnitude: fixed-point products with a factor for each
 /// channel, and other integer operations.
@@ -33,12 +33,17 @@ pub(crate) fn int_map(random: &mut Random) -> Program {
     ];
     let [small, number, mantissa, exponent] = [0, 1, 2, 3].map(IntExpression::Input);
     let sum = number.clone().add(small.clone());
-    let expression = match random.below(7) {
+    let count = small.clone().plus(3);
+    let expression = match random.below(11) {
         6 => IntExpression::LeadingZeros(Box::new(sum)),
+        7 => sum.binary(IntBinaryOp::ShiftRight, count),
+        8 => sum.binary(IntBinaryOp::And, number).binary(IntBinaryOp::ExclusiveOr, mantissa),
+        9 => number.binary(IntBinaryOp::Power, count),
+        10 => number.clone().equal(sum).add(number.less(mantissa)),
         0 => sum.multiply(number).subtract(mantissa),
         1 => sum.clone().binary(IntBinaryOp::Less, mantissa).select(sum.clamp((-100, 100)), small),
         2 => sum.binary(IntBinaryOp::Divide, small.plus(7)),
-        3 => sum.binary(IntBinaryOp::ShiftLeft, small.plus(3)),
+        3 => sum.binary(IntBinaryOp::ShiftLeft, count),
         4 => sum.rescale(IntRounding::Once, mantissa, exponent),
         _ => sum.rescale(IntRounding::Twice, mantissa, exponent),
     };
@@ -129,9 +134,32 @@ pub(crate) fn byte_moves(random: &mut Random) -> Program {
     program
 }
 
-/// Generates a program of a sum of integers along some axes.
-pub(crate) fn int_sum(random: &mut Random) -> Program {
+/// Generates a program of a reduction of integers along some axes.
+pub(crate) fn int_reduce(random: &mut Random) -> Program {
     let shape = random.image();
     let axes = (0..4).filter(|axis| *axis == 2 || random.below(2) == 0).collect();
-    one(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[(Scalar::I32, shape)])
+    let reduction = random.pick(&[ReduceOp::Sum, ReduceOp::Maximum, ReduceOp::Minimum, ReduceOp::Product]);
+    large(random, shape, Primitive::Reduce { reduction, axes })
+}
+
+/// Generates a program that searches, sorts or sums integers that floats do not tell apart, along an axis.
+pub(crate) fn int_search(random: &mut Random) -> Program {
+    let (shape, axis) = (random.image(), random.below(4));
+    let primitive = match random.below(3) {
+        0 => Primitive::ArgReduce { largest: random.below(2) == 0, axis },
+        1 => Primitive::TopK { count: 1 + random.below(shape[3]) },
+        _ => Primitive::Scan { axis, exclusive: random.below(2) == 0, reverse: random.below(2) == 0 },
+    };
+    large(random, shape, primitive)
+}
+
+/// Returns a program that applies a primitive to integers whose sums and products overflow.
+fn large(random: &mut Random, shape: Shape, primitive: Primitive) -> Program {
+    let mut program = Program::default();
+    let input = program.input(Scalar::I32, shape.clone());
+    let offset = random.pick(&[i32::MAX - 3, i32::MIN + 1, 1 << 25, -3]);
+    let map = Primitive::IntMap { expression: IntExpression::Input(0).plus(offset), shape };
+    let moved = program.step(map, &[input], 0).unwrap()[0];
+    program.outputs = program.step(primitive, &[moved], 0).unwrap();
+    program
 }

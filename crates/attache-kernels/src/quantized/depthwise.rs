@@ -224,7 +224,7 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
             let target = Target { start: unsafe { output.add(first * outputs) }, stride: outputs };
             let block = Block { simd, row: &row, pointers, windows, target };
             match taps {
-                9 => block.run::<SIGNED, 5>(),
+                9 if !cfg!(attache_small) => block.run::<SIGNED, 5>(),
                 _ => block.run::<SIGNED, 0>(),
             }
         }

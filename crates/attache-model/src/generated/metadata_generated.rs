@@ -258,12 +258,7 @@ impl ::flatbuffers::Verifiable for AssociatedFile<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("description", Self::VT_DESCRIPTION, false)?
-     .visit_field::<AssociatedFileType>("type_", Self::VT_TYPE_, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "name:text description:text type_:1")
   }
 }
 pub struct AssociatedFileArgs<'a> {
@@ -360,7 +355,7 @@ impl ::flatbuffers::Verifiable for Content<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ContentArgs {
@@ -455,11 +450,7 @@ impl ::flatbuffers::Verifiable for NormalizationOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, f32>>>("mean", Self::VT_MEAN, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, f32>>>("std_", Self::VT_STD_, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "mean:[4 std_:[4")
   }
 }
 pub struct NormalizationOptionsArgs<'a> {
@@ -586,8 +577,10 @@ impl ::flatbuffers::Verifiable for ProcessUnit<'_> {
     v.visit_table(pos)?
      .visit_union::<ProcessUnitOptions, _>("options_type", Self::VT_OPTIONS_TYPE, "options", Self::VT_OPTIONS, false, |key, v, pos| {
         match key {
-          ProcessUnitOptions::NormalizationOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<NormalizationOptions>>("ProcessUnitOptions::NormalizationOptions", pos),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            ProcessUnitOptions::NormalizationOptions => "mean:[4 std_:[4",
+            _ => return Ok(()),
+          }),
         }
      })?
      .finish();
@@ -693,7 +686,7 @@ impl ::flatbuffers::Verifiable for Stats<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct StatsArgs {

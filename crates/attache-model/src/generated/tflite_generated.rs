@@ -7554,13 +7554,7 @@ impl ::flatbuffers::Verifiable for OperatorCode<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i8>("deprecated_builtin_code", Self::VT_DEPRECATED_BUILTIN_CODE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("custom_code", Self::VT_CUSTOM_CODE, false)?
-     .visit_field::<i32>("version", Self::VT_VERSION, false)?
-     .visit_field::<BuiltinOperator>("builtin_code", Self::VT_BUILTIN_CODE, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "deprecated_builtin_code:1 custom_code:text version:4 builtin_code:4")
   }
 }
 pub struct OperatorCodeArgs<'a> {
@@ -11494,133 +11488,135 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("outputs", Self::VT_OUTPUTS, false)?
      .visit_union::<BuiltinOptions, _>("builtin_options_type", Self::VT_BUILTIN_OPTIONS_TYPE, "builtin_options", Self::VT_BUILTIN_OPTIONS, false, |key, v, pos| {
         match key {
-          BuiltinOptions::Conv2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h fused_activation_function dilation_w_factor dilation_h_factor quantized_bias_type", &[1, 4, 4, 1, 4, 4, 1]),
-          BuiltinOptions::DepthwiseConv2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h depth_multiplier fused_activation_function dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4]),
-          BuiltinOptions::ConcatEmbeddingsOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ConcatEmbeddingsOptions>>("BuiltinOptions::ConcatEmbeddingsOptions", pos),
-          BuiltinOptions::LSHProjectionOptions => crate::verify_numbers_at(v, pos, "type_", &[1]),
-          BuiltinOptions::Pool2DOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h filter_width filter_height fused_activation_function", &[1, 4, 4, 4, 4, 1]),
-          BuiltinOptions::SVDFOptions => crate::verify_numbers_at(v, pos, "rank fused_activation_function asymmetric_quantize_inputs", &[4, 1, 1]),
-          BuiltinOptions::RNNOptions => crate::verify_numbers_at(v, pos, "fused_activation_function asymmetric_quantize_inputs", &[1, 1]),
-          BuiltinOptions::FullyConnectedOptions => crate::verify_numbers_at(v, pos, "fused_activation_function weights_format keep_num_dims asymmetric_quantize_inputs quantized_bias_type", &[1, 1, 1, 1, 1]),
-          BuiltinOptions::SoftmaxOptions => crate::verify_numbers_at(v, pos, "beta", &[4]),
-          BuiltinOptions::ConcatenationOptions => crate::verify_numbers_at(v, pos, "axis fused_activation_function", &[4, 1]),
-          BuiltinOptions::AddOptions => crate::verify_numbers_at(v, pos, "fused_activation_function pot_scale_int16", &[1, 1]),
-          BuiltinOptions::L2NormOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
-          BuiltinOptions::LocalResponseNormalizationOptions => crate::verify_numbers_at(v, pos, "radius bias alpha beta", &[4, 4, 4, 4]),
-          BuiltinOptions::LSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip kernel_type asymmetric_quantize_inputs", &[1, 4, 4, 1, 1]),
           BuiltinOptions::ResizeBilinearOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ResizeBilinearOptions>>("BuiltinOptions::ResizeBilinearOptions", pos),
-          BuiltinOptions::CallOptions => crate::verify_numbers_at(v, pos, "subgraph", &[4]),
-          BuiltinOptions::ReshapeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<ReshapeOptions>>("BuiltinOptions::ReshapeOptions", pos),
-          BuiltinOptions::SkipGramOptions => crate::verify_numbers_at(v, pos, "ngram_size max_skip_size include_all_ngrams", &[4, 4, 1]),
-          BuiltinOptions::SpaceToDepthOptions => crate::verify_numbers_at(v, pos, "block_size", &[4]),
-          BuiltinOptions::EmbeddingLookupSparseOptions => crate::verify_numbers_at(v, pos, "combiner", &[1]),
-          BuiltinOptions::MulOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
-          BuiltinOptions::PadOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::GatherOptions => crate::verify_numbers_at(v, pos, "axis batch_dims", &[4, 4]),
-          BuiltinOptions::BatchToSpaceNDOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SpaceToBatchNDOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::TransposeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ReducerOptions => crate::verify_numbers_at(v, pos, "keep_dims", &[1]),
-          BuiltinOptions::SubOptions => crate::verify_numbers_at(v, pos, "fused_activation_function pot_scale_int16", &[1, 1]),
-          BuiltinOptions::DivOptions => crate::verify_numbers_at(v, pos, "fused_activation_function", &[1]),
-          BuiltinOptions::SqueezeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<SqueezeOptions>>("BuiltinOptions::SqueezeOptions", pos),
-          BuiltinOptions::SequenceRNNOptions => crate::verify_numbers_at(v, pos, "time_major fused_activation_function asymmetric_quantize_inputs", &[1, 1, 1]),
-          BuiltinOptions::StridedSliceOptions => crate::verify_numbers_at(v, pos, "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask offset", &[4, 4, 4, 4, 4, 1]),
-          BuiltinOptions::ExpOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::TopKV2Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SplitOptions => crate::verify_numbers_at(v, pos, "num_splits", &[4]),
-          BuiltinOptions::LogSoftmaxOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::CastOptions => crate::verify_numbers_at(v, pos, "in_data_type out_data_type", &[1, 1]),
-          BuiltinOptions::DequantizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::MaximumMinimumOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ArgMaxOptions => crate::verify_numbers_at(v, pos, "output_type", &[1]),
-          BuiltinOptions::LessOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::NegOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::PadV2Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::GreaterOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::GreaterEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::LessEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SelectOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SliceOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::TransposeConvOptions => crate::verify_numbers_at(v, pos, "padding stride_w stride_h fused_activation_function quantized_bias_type", &[1, 4, 4, 1, 1]),
-          BuiltinOptions::SparseToDenseOptions => crate::verify_numbers_at(v, pos, "validate_indices", &[1]),
-          BuiltinOptions::TileOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ExpandDimsOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::EqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::NotEqualOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ShapeOptions => crate::verify_numbers_at(v, pos, "out_type", &[1]),
-          BuiltinOptions::PowOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ArgMinOptions => crate::verify_numbers_at(v, pos, "output_type", &[1]),
-          BuiltinOptions::FakeQuantOptions => crate::verify_numbers_at(v, pos, "min max num_bits narrow_range", &[4, 4, 4, 1]),
-          BuiltinOptions::PackOptions => crate::verify_numbers_at(v, pos, "values_count axis", &[4, 4]),
-          BuiltinOptions::LogicalOrOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::OneHotOptions => crate::verify_numbers_at(v, pos, "axis", &[4]),
-          BuiltinOptions::LogicalAndOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::LogicalNotOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::UnpackOptions => crate::verify_numbers_at(v, pos, "num axis", &[4, 4]),
-          BuiltinOptions::FloorDivOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SquareOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ZerosLikeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::FillOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::BidirectionalSequenceLSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip merge_outputs time_major asymmetric_quantize_inputs", &[1, 4, 4, 1, 1, 1]),
-          BuiltinOptions::BidirectionalSequenceRNNOptions => crate::verify_numbers_at(v, pos, "time_major fused_activation_function merge_outputs asymmetric_quantize_inputs", &[1, 1, 1, 1]),
-          BuiltinOptions::UnidirectionalSequenceLSTMOptions => crate::verify_numbers_at(v, pos, "fused_activation_function cell_clip proj_clip time_major asymmetric_quantize_inputs diagonal_recurrent_tensors", &[1, 4, 4, 1, 1, 1]),
-          BuiltinOptions::FloorModOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::RangeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ResizeNearestNeighborOptions => crate::verify_numbers_at(v, pos, "align_corners half_pixel_centers", &[1, 1]),
-          BuiltinOptions::LeakyReluOptions => crate::verify_numbers_at(v, pos, "alpha", &[4]),
-          BuiltinOptions::SquaredDifferenceOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::MirrorPadOptions => crate::verify_numbers_at(v, pos, "mode", &[1]),
-          BuiltinOptions::AbsOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SplitVOptions => crate::verify_numbers_at(v, pos, "num_splits", &[4]),
-          BuiltinOptions::UniqueOptions => crate::verify_numbers_at(v, pos, "idx_out_type", &[1]),
-          BuiltinOptions::ReverseV2Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::AddNOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::GatherNdOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::CosOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::WhereOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::RankOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ReverseSequenceOptions => crate::verify_numbers_at(v, pos, "seq_dim batch_dim", &[4, 4]),
-          BuiltinOptions::MatrixDiagOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::QuantizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::MatrixSetDiagOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::HardSwishOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::IfOptions => crate::verify_numbers_at(v, pos, "then_subgraph_index else_subgraph_index", &[4, 4]),
-          BuiltinOptions::WhileOptions => crate::verify_numbers_at(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4]),
-          BuiltinOptions::DepthToSpaceOptions => crate::verify_numbers_at(v, pos, "block_size", &[4]),
-          BuiltinOptions::NonMaxSuppressionV4Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::NonMaxSuppressionV5Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ScatterNdOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SelectV2Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::DensifyOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SegmentSumOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::BatchMatMulOptions => crate::verify_numbers_at(v, pos, "adj_x adj_y asymmetric_quantize_inputs", &[1, 1, 1]),
-          BuiltinOptions::CumsumOptions => crate::verify_numbers_at(v, pos, "exclusive reverse", &[1, 1]),
-          BuiltinOptions::CallOnceOptions => crate::verify_numbers_at(v, pos, "init_subgraph_index", &[4]),
-          BuiltinOptions::BroadcastToOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::Rfft2dOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::Conv3DOptions => crate::verify_numbers_at(v, pos, "padding stride_d stride_w stride_h fused_activation_function dilation_d_factor dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4, 4]),
-          BuiltinOptions::HashtableOptions => crate::verify_numbers_at(v, pos, "table_id key_dtype value_dtype", &[4, 1, 1]),
-          BuiltinOptions::HashtableFindOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::HashtableImportOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::HashtableSizeOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::VarHandleOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<VarHandleOptions>>("BuiltinOptions::VarHandleOptions", pos),
-          BuiltinOptions::ReadVariableOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::AssignVariableOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::RandomOptions => crate::verify_numbers_at(v, pos, "seed seed2", &[8, 8]),
-          BuiltinOptions::BucketizeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<BucketizeOptions>>("BuiltinOptions::BucketizeOptions", pos),
-          BuiltinOptions::GeluOptions => crate::verify_numbers_at(v, pos, "approximate", &[1]),
-          BuiltinOptions::DynamicUpdateSliceOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::UnsortedSegmentProdOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::UnsortedSegmentMaxOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::UnsortedSegmentMinOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::UnsortedSegmentSumOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::ATan2Options => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::SignOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::BitcastOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::BitwiseXorOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions::RightShiftOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            BuiltinOptions::Conv2DOptions => "padding:1 stride_w:4 stride_h:4 fused_activation_function:1 dilation_w_factor:4 dilation_h_factor:4 quantized_bias_type:1",
+            BuiltinOptions::DepthwiseConv2DOptions => "padding:1 stride_w:4 stride_h:4 depth_multiplier:4 fused_activation_function:1 dilation_w_factor:4 dilation_h_factor:4",
+            BuiltinOptions::ConcatEmbeddingsOptions => "num_channels:4 num_columns_per_channel:[4 embedding_dim_per_channel:[4",
+            BuiltinOptions::LSHProjectionOptions => "type_:1",
+            BuiltinOptions::Pool2DOptions => "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 fused_activation_function:1",
+            BuiltinOptions::SVDFOptions => "rank:4 fused_activation_function:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::RNNOptions => "fused_activation_function:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::FullyConnectedOptions => "fused_activation_function:1 weights_format:1 keep_num_dims:1 asymmetric_quantize_inputs:1 quantized_bias_type:1",
+            BuiltinOptions::SoftmaxOptions => "beta:4",
+            BuiltinOptions::ConcatenationOptions => "axis:4 fused_activation_function:1",
+            BuiltinOptions::AddOptions => "fused_activation_function:1 pot_scale_int16:1",
+            BuiltinOptions::L2NormOptions => "fused_activation_function:1",
+            BuiltinOptions::LocalResponseNormalizationOptions => "radius:4 bias:4 alpha:4 beta:4",
+            BuiltinOptions::LSTMOptions => "fused_activation_function:1 cell_clip:4 proj_clip:4 kernel_type:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::CallOptions => "subgraph:4",
+            BuiltinOptions::ReshapeOptions => "new_shape:[4",
+            BuiltinOptions::SkipGramOptions => "ngram_size:4 max_skip_size:4 include_all_ngrams:1",
+            BuiltinOptions::SpaceToDepthOptions => "block_size:4",
+            BuiltinOptions::EmbeddingLookupSparseOptions => "combiner:1",
+            BuiltinOptions::MulOptions => "fused_activation_function:1",
+            BuiltinOptions::PadOptions => "",
+            BuiltinOptions::GatherOptions => "axis:4 batch_dims:4",
+            BuiltinOptions::BatchToSpaceNDOptions => "",
+            BuiltinOptions::SpaceToBatchNDOptions => "",
+            BuiltinOptions::TransposeOptions => "",
+            BuiltinOptions::ReducerOptions => "keep_dims:1",
+            BuiltinOptions::SubOptions => "fused_activation_function:1 pot_scale_int16:1",
+            BuiltinOptions::DivOptions => "fused_activation_function:1",
+            BuiltinOptions::SqueezeOptions => "squeeze_dims:[4",
+            BuiltinOptions::SequenceRNNOptions => "time_major:1 fused_activation_function:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::StridedSliceOptions => "begin_mask:4 end_mask:4 ellipsis_mask:4 new_axis_mask:4 shrink_axis_mask:4 offset:1",
+            BuiltinOptions::ExpOptions => "",
+            BuiltinOptions::TopKV2Options => "",
+            BuiltinOptions::SplitOptions => "num_splits:4",
+            BuiltinOptions::LogSoftmaxOptions => "",
+            BuiltinOptions::CastOptions => "in_data_type:1 out_data_type:1",
+            BuiltinOptions::DequantizeOptions => "",
+            BuiltinOptions::MaximumMinimumOptions => "",
+            BuiltinOptions::ArgMaxOptions => "output_type:1",
+            BuiltinOptions::LessOptions => "",
+            BuiltinOptions::NegOptions => "",
+            BuiltinOptions::PadV2Options => "",
+            BuiltinOptions::GreaterOptions => "",
+            BuiltinOptions::GreaterEqualOptions => "",
+            BuiltinOptions::LessEqualOptions => "",
+            BuiltinOptions::SelectOptions => "",
+            BuiltinOptions::SliceOptions => "",
+            BuiltinOptions::TransposeConvOptions => "padding:1 stride_w:4 stride_h:4 fused_activation_function:1 quantized_bias_type:1",
+            BuiltinOptions::SparseToDenseOptions => "validate_indices:1",
+            BuiltinOptions::TileOptions => "",
+            BuiltinOptions::ExpandDimsOptions => "",
+            BuiltinOptions::EqualOptions => "",
+            BuiltinOptions::NotEqualOptions => "",
+            BuiltinOptions::ShapeOptions => "out_type:1",
+            BuiltinOptions::PowOptions => "",
+            BuiltinOptions::ArgMinOptions => "output_type:1",
+            BuiltinOptions::FakeQuantOptions => "min:4 max:4 num_bits:4 narrow_range:1",
+            BuiltinOptions::PackOptions => "values_count:4 axis:4",
+            BuiltinOptions::LogicalOrOptions => "",
+            BuiltinOptions::OneHotOptions => "axis:4",
+            BuiltinOptions::LogicalAndOptions => "",
+            BuiltinOptions::LogicalNotOptions => "",
+            BuiltinOptions::UnpackOptions => "num:4 axis:4",
+            BuiltinOptions::FloorDivOptions => "",
+            BuiltinOptions::SquareOptions => "",
+            BuiltinOptions::ZerosLikeOptions => "",
+            BuiltinOptions::FillOptions => "",
+            BuiltinOptions::BidirectionalSequenceLSTMOptions => "fused_activation_function:1 cell_clip:4 proj_clip:4 merge_outputs:1 time_major:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::BidirectionalSequenceRNNOptions => "time_major:1 fused_activation_function:1 merge_outputs:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::UnidirectionalSequenceLSTMOptions => "fused_activation_function:1 cell_clip:4 proj_clip:4 time_major:1 asymmetric_quantize_inputs:1 diagonal_recurrent_tensors:1",
+            BuiltinOptions::FloorModOptions => "",
+            BuiltinOptions::RangeOptions => "",
+            BuiltinOptions::ResizeNearestNeighborOptions => "align_corners:1 half_pixel_centers:1",
+            BuiltinOptions::LeakyReluOptions => "alpha:4",
+            BuiltinOptions::SquaredDifferenceOptions => "",
+            BuiltinOptions::MirrorPadOptions => "mode:1",
+            BuiltinOptions::AbsOptions => "",
+            BuiltinOptions::SplitVOptions => "num_splits:4",
+            BuiltinOptions::UniqueOptions => "idx_out_type:1",
+            BuiltinOptions::ReverseV2Options => "",
+            BuiltinOptions::AddNOptions => "",
+            BuiltinOptions::GatherNdOptions => "",
+            BuiltinOptions::CosOptions => "",
+            BuiltinOptions::WhereOptions => "",
+            BuiltinOptions::RankOptions => "",
+            BuiltinOptions::ReverseSequenceOptions => "seq_dim:4 batch_dim:4",
+            BuiltinOptions::MatrixDiagOptions => "",
+            BuiltinOptions::QuantizeOptions => "",
+            BuiltinOptions::MatrixSetDiagOptions => "",
+            BuiltinOptions::HardSwishOptions => "",
+            BuiltinOptions::IfOptions => "then_subgraph_index:4 else_subgraph_index:4",
+            BuiltinOptions::WhileOptions => "cond_subgraph_index:4 body_subgraph_index:4",
+            BuiltinOptions::DepthToSpaceOptions => "block_size:4",
+            BuiltinOptions::NonMaxSuppressionV4Options => "",
+            BuiltinOptions::NonMaxSuppressionV5Options => "",
+            BuiltinOptions::ScatterNdOptions => "",
+            BuiltinOptions::SelectV2Options => "",
+            BuiltinOptions::DensifyOptions => "",
+            BuiltinOptions::SegmentSumOptions => "",
+            BuiltinOptions::BatchMatMulOptions => "adj_x:1 adj_y:1 asymmetric_quantize_inputs:1",
+            BuiltinOptions::CumsumOptions => "exclusive:1 reverse:1",
+            BuiltinOptions::CallOnceOptions => "init_subgraph_index:4",
+            BuiltinOptions::BroadcastToOptions => "",
+            BuiltinOptions::Rfft2dOptions => "",
+            BuiltinOptions::Conv3DOptions => "padding:1 stride_d:4 stride_w:4 stride_h:4 fused_activation_function:1 dilation_d_factor:4 dilation_w_factor:4 dilation_h_factor:4",
+            BuiltinOptions::HashtableOptions => "table_id:4 key_dtype:1 value_dtype:1",
+            BuiltinOptions::HashtableFindOptions => "",
+            BuiltinOptions::HashtableImportOptions => "",
+            BuiltinOptions::HashtableSizeOptions => "",
+            BuiltinOptions::VarHandleOptions => "container:text shared_name:text",
+            BuiltinOptions::ReadVariableOptions => "",
+            BuiltinOptions::AssignVariableOptions => "",
+            BuiltinOptions::RandomOptions => "seed:8 seed2:8",
+            BuiltinOptions::BucketizeOptions => "boundaries:[4",
+            BuiltinOptions::GeluOptions => "approximate:1",
+            BuiltinOptions::DynamicUpdateSliceOptions => "",
+            BuiltinOptions::UnsortedSegmentProdOptions => "",
+            BuiltinOptions::UnsortedSegmentMaxOptions => "",
+            BuiltinOptions::UnsortedSegmentMinOptions => "",
+            BuiltinOptions::UnsortedSegmentSumOptions => "",
+            BuiltinOptions::ATan2Options => "",
+            BuiltinOptions::SignOptions => "",
+            BuiltinOptions::BitcastOptions => "",
+            BuiltinOptions::BitwiseXorOptions => "",
+            BuiltinOptions::RightShiftOptions => "",
+            _ => return Ok(()),
+          }),
         }
      })?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("custom_options", Self::VT_CUSTOM_OPTIONS, false)?
@@ -11631,30 +11627,32 @@ impl ::flatbuffers::Verifiable for Operator<'_> {
      .visit_field::<u64>("large_custom_options_size", Self::VT_LARGE_CUSTOM_OPTIONS_SIZE, false)?
      .visit_union::<BuiltinOptions2, _>("builtin_options_2_type", Self::VT_BUILTIN_OPTIONS_2_TYPE, "builtin_options_2", Self::VT_BUILTIN_OPTIONS_2, false, |key, v, pos| {
         match key {
-          BuiltinOptions2::StablehloConcatenateOptions => crate::verify_numbers_at(v, pos, "dimension", &[8]),
-          BuiltinOptions2::StablehloBroadcastInDimOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloBroadcastInDimOptions>>("BuiltinOptions2::StablehloBroadcastInDimOptions", pos),
-          BuiltinOptions2::StablehloSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloSliceOptions>>("BuiltinOptions2::StablehloSliceOptions", pos),
-          BuiltinOptions2::StablehloConvolutionOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloConvolutionOptions>>("BuiltinOptions2::StablehloConvolutionOptions", pos),
-          BuiltinOptions2::StablehloCustomCallOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloCustomCallOptions>>("BuiltinOptions2::StablehloCustomCallOptions", pos),
-          BuiltinOptions2::StablehloReduceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloReduceOptions>>("BuiltinOptions2::StablehloReduceOptions", pos),
-          BuiltinOptions2::StablehloScatterOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloScatterOptions>>("BuiltinOptions2::StablehloScatterOptions", pos),
-          BuiltinOptions2::StablehloCompareOptions => crate::verify_numbers_at(v, pos, "comparison_direction compare_type", &[4, 4]),
-          BuiltinOptions2::StablehloDynamicSliceOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloDynamicSliceOptions>>("BuiltinOptions2::StablehloDynamicSliceOptions", pos),
-          BuiltinOptions2::StablehloPadOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloPadOptions>>("BuiltinOptions2::StablehloPadOptions", pos),
-          BuiltinOptions2::StablehloIotaOptions => crate::verify_numbers_at(v, pos, "iota_dimension", &[8]),
-          BuiltinOptions2::StablehloDotGeneralOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloDotGeneralOptions>>("BuiltinOptions2::StablehloDotGeneralOptions", pos),
-          BuiltinOptions2::StablehloReduceWindowOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloReduceWindowOptions>>("BuiltinOptions2::StablehloReduceWindowOptions", pos),
-          BuiltinOptions2::StablehloSortOptions => crate::verify_numbers_at(v, pos, "dimension is_stable comparator_subgraph_index", &[8, 1, 4]),
-          BuiltinOptions2::StablehloWhileOptions => crate::verify_numbers_at(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4]),
-          BuiltinOptions2::StablehloGatherOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloGatherOptions>>("BuiltinOptions2::StablehloGatherOptions", pos),
-          BuiltinOptions2::StablehloTransposeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloTransposeOptions>>("BuiltinOptions2::StablehloTransposeOptions", pos),
-          BuiltinOptions2::DilateOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions2::StablehloRngBitGeneratorOptions => crate::verify_numbers_at(v, pos, "algorithm", &[1]),
-          BuiltinOptions2::ReduceWindowOptions => crate::verify_numbers_at(v, pos, "reduce_function", &[4]),
-          BuiltinOptions2::StableHLOCompositeOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StableHLOCompositeOptions>>("BuiltinOptions2::StableHLOCompositeOptions", pos),
-          BuiltinOptions2::StablehloShiftLeftOptions => crate::verify_numbers_at(v, pos, "", &[]),
-          BuiltinOptions2::StablehloCaseOptions => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<StablehloCaseOptions>>("BuiltinOptions2::StablehloCaseOptions", pos),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            BuiltinOptions2::StablehloConcatenateOptions => "dimension:8",
+            BuiltinOptions2::StablehloBroadcastInDimOptions => "broadcast_dimensions:[8",
+            BuiltinOptions2::StablehloSliceOptions => "start_indices:[8 limit_indices:[8 strides:[8",
+            BuiltinOptions2::StablehloConvolutionOptions => "window_strides:[8 padding:[8 lhs_dilation:[8 rhs_dilation:[8 window_reversal:[1 input_batch_dimension:8 input_feature_dimension:8 input_spatial_dimensions:[8 kernel_input_feature_dimension:8 kernel_output_feature_dimension:8 kernel_spatial_dimensions:[8 output_batch_dimension:8 output_feature_dimension:8 output_spatial_dimensions:[8 feature_group_count:8 batch_group_count:8 precision_config:[4",
+            BuiltinOptions2::StablehloCustomCallOptions => "call_target_name:text has_side_effect:1 backend_config:text api_version:4 called_computations:[4 custom_attributes:[1",
+            BuiltinOptions2::StablehloReduceOptions => "dimensions:[8 body_subgraph_index:4",
+            BuiltinOptions2::StablehloScatterOptions => "indices_are_sorted:1 update_window_dims:[8 inserted_window_dims:[8 scatter_dims_to_operand_dims:[8 index_vector_dim:8 unique_indices:1 update_computation_subgraph_index:4",
+            BuiltinOptions2::StablehloCompareOptions => "comparison_direction:4 compare_type:4",
+            BuiltinOptions2::StablehloDynamicSliceOptions => "slice_sizes:[8",
+            BuiltinOptions2::StablehloPadOptions => "edge_padding_low:[8 edge_padding_high:[8 interior_padding:[8",
+            BuiltinOptions2::StablehloIotaOptions => "iota_dimension:8",
+            BuiltinOptions2::StablehloDotGeneralOptions => "lhs_batching_dimensions:[8 rhs_batching_dimensions:[8 lhs_contracting_dimensions:[8 rhs_contracting_dimensions:[8 precision_config:[4",
+            BuiltinOptions2::StablehloReduceWindowOptions => "window_dimensions:[8 window_strides:[8 base_dilations:[8 window_dilations:[8 padding:[8 body_subgraph_index:4",
+            BuiltinOptions2::StablehloSortOptions => "dimension:8 is_stable:1 comparator_subgraph_index:4",
+            BuiltinOptions2::StablehloWhileOptions => "cond_subgraph_index:4 body_subgraph_index:4",
+            BuiltinOptions2::StablehloGatherOptions => "offset_dims:[8 collapsed_slice_dims:[8 start_index_map:[8 index_vector_dim:8 slice_sizes:[8 indices_are_sorted:1",
+            BuiltinOptions2::StablehloTransposeOptions => "permutation:[8",
+            BuiltinOptions2::DilateOptions => "",
+            BuiltinOptions2::StablehloRngBitGeneratorOptions => "algorithm:1",
+            BuiltinOptions2::ReduceWindowOptions => "reduce_function:4",
+            BuiltinOptions2::StableHLOCompositeOptions => "name:text decomposition_subgraph_index:4 composite_attributes:[1 composite_attributes_format:1 version:4",
+            BuiltinOptions2::StablehloShiftLeftOptions => "",
+            BuiltinOptions2::StablehloCaseOptions => "branch_subgraph_indices:[4",
+            _ => return Ok(()),
+          }),
         }
      })?
      .visit_field::<i32>("debug_metadata_index", Self::VT_DEBUG_METADATA_INDEX, false)?
@@ -13006,12 +13004,7 @@ impl ::flatbuffers::Verifiable for Buffer<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("data", Self::VT_DATA, false)?
-     .visit_field::<u64>("offset", Self::VT_OFFSET, false)?
-     .visit_field::<u64>("size", Self::VT_SIZE, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "data:[1 offset:8 size:8")
   }
 }
 pub struct BufferArgs<'a> {
@@ -13298,10 +13291,12 @@ impl ::flatbuffers::Verifiable for QuantizationParameters<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("zero_point", Self::VT_ZERO_POINT, false)?
      .visit_union::<QuantizationDetails, _>("details_type", Self::VT_DETAILS_TYPE, "details", Self::VT_DETAILS, false, |key, v, pos| {
         match key {
-          QuantizationDetails::CustomQuantization => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<CustomQuantization>>("QuantizationDetails::CustomQuantization", pos),
-          QuantizationDetails::BlockwiseQuantization => crate::verify_numbers_at(v, pos, "scales zero_points block_size", &[4, 4, 4]),
-          QuantizationDetails::MultiAxisQuantization => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<MultiAxisQuantization>>("QuantizationDetails::MultiAxisQuantization", pos),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            QuantizationDetails::CustomQuantization => "custom:[1",
+            QuantizationDetails::BlockwiseQuantization => "scales:4 zero_points:4 block_size:4",
+            QuantizationDetails::MultiAxisQuantization => "scales:4 zero_points:4 block_size:4 quantized_dimensions:[4",
+            _ => return Ok(()),
+          }),
         }
      })?
      .visit_field::<i32>("quantized_dimension", Self::VT_QUANTIZED_DIMENSION, false)?
@@ -13527,10 +13522,7 @@ impl ::flatbuffers::Verifiable for CustomQuantization<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("custom", Self::VT_CUSTOM, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "custom:[1")
   }
 }
 pub struct CustomQuantizationArgs<'a> {
@@ -13675,7 +13667,7 @@ impl ::flatbuffers::Verifiable for BlockwiseQuantization<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "scales zero_points block_size", &[4, 4, 4])
+    crate::verify_fields(v, pos, "scales:4 zero_points:4 block_size:4")
   }
 }
 pub struct BlockwiseQuantizationArgs {
@@ -13853,13 +13845,7 @@ impl ::flatbuffers::Verifiable for MultiAxisQuantization<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("scales", Self::VT_SCALES, false)?
-     .visit_field::<i32>("zero_points", Self::VT_ZERO_POINTS, false)?
-     .visit_field::<i32>("block_size", Self::VT_BLOCK_SIZE, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("quantized_dimensions", Self::VT_QUANTIZED_DIMENSIONS, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "scales:4 zero_points:4 block_size:4 quantized_dimensions:[4")
   }
 }
 pub struct MultiAxisQuantizationArgs<'a> {
@@ -14379,18 +14365,22 @@ impl ::flatbuffers::Verifiable for DimensionMetadata<'_> {
      .visit_field::<i32>("dense_size", Self::VT_DENSE_SIZE, false)?
      .visit_union::<SparseIndexVector, _>("array_segments_type", Self::VT_ARRAY_SEGMENTS_TYPE, "array_segments", Self::VT_ARRAY_SEGMENTS, false, |key, v, pos| {
         match key {
-          SparseIndexVector::Int32Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Int32Vector>>("SparseIndexVector::Int32Vector", pos),
-          SparseIndexVector::Uint16Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint16Vector>>("SparseIndexVector::Uint16Vector", pos),
-          SparseIndexVector::Uint8Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint8Vector>>("SparseIndexVector::Uint8Vector", pos),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            SparseIndexVector::Int32Vector => "values:[4",
+            SparseIndexVector::Uint16Vector => "values:[2",
+            SparseIndexVector::Uint8Vector => "values:[1",
+            _ => return Ok(()),
+          }),
         }
      })?
      .visit_union::<SparseIndexVector, _>("array_indices_type", Self::VT_ARRAY_INDICES_TYPE, "array_indices", Self::VT_ARRAY_INDICES, false, |key, v, pos| {
         match key {
-          SparseIndexVector::Int32Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Int32Vector>>("SparseIndexVector::Int32Vector", pos),
-          SparseIndexVector::Uint16Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint16Vector>>("SparseIndexVector::Uint16Vector", pos),
-          SparseIndexVector::Uint8Vector => v.verify_union_variant::<::flatbuffers::ForwardsUOffset<Uint8Vector>>("SparseIndexVector::Uint8Vector", pos),
-          _ => Ok(()),
+          _ => crate::verify_fields_at(v, pos, match key {
+            SparseIndexVector::Int32Vector => "values:[4",
+            SparseIndexVector::Uint16Vector => "values:[2",
+            SparseIndexVector::Uint8Vector => "values:[1",
+            _ => return Ok(()),
+          }),
         }
      })?
      .finish();
@@ -14620,10 +14610,7 @@ impl ::flatbuffers::Verifiable for Int32Vector<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("values", Self::VT_VALUES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "values:[4")
   }
 }
 pub struct Int32VectorArgs<'a> {
@@ -14748,10 +14735,7 @@ impl ::flatbuffers::Verifiable for Uint16Vector<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u16>>>("values", Self::VT_VALUES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "values:[2")
   }
 }
 pub struct Uint16VectorArgs<'a> {
@@ -14876,10 +14860,7 @@ impl ::flatbuffers::Verifiable for Uint8Vector<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("values", Self::VT_VALUES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "values:[1")
   }
 }
 pub struct Uint8VectorArgs<'a> {
@@ -15026,12 +15007,7 @@ impl ::flatbuffers::Verifiable for VariantSubType<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("shape", Self::VT_SHAPE, false)?
-     .visit_field::<TensorType>("type_", Self::VT_TYPE_, false)?
-     .visit_field::<bool>("has_rank", Self::VT_HAS_RANK, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "shape:[4 type_:1 has_rank:1")
   }
 }
 pub struct VariantSubTypeArgs<'a> {
@@ -15394,11 +15370,7 @@ impl ::flatbuffers::Verifiable for TensorMap<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
-     .visit_field::<u32>("tensor_index", Self::VT_TENSOR_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "name:text tensor_index:4")
   }
 }
 pub struct TensorMapArgs<'a> {
@@ -15545,11 +15517,7 @@ impl ::flatbuffers::Verifiable for Metadata<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
-     .visit_field::<u32>("buffer", Self::VT_BUFFER, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "name:text buffer:4")
   }
 }
 pub struct MetadataArgs<'a> {
@@ -15685,10 +15653,7 @@ impl ::flatbuffers::Verifiable for ExternalBufferGroup<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "name:text")
   }
 }
 pub struct ExternalBufferGroupArgs<'a> {
@@ -15857,14 +15822,7 @@ impl ::flatbuffers::Verifiable for ExternalBuffer<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<u32>("id", Self::VT_ID, false)?
-     .visit_field::<u32>("group", Self::VT_GROUP, false)?
-     .visit_field::<u64>("offset", Self::VT_OFFSET, false)?
-     .visit_field::<u64>("length", Self::VT_LENGTH, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("packing", Self::VT_PACKING, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "id:4 group:4 offset:8 length:8 packing:text")
   }
 }
 pub struct ExternalBufferArgs<'a> {
@@ -16094,15 +16052,7 @@ impl ::flatbuffers::Verifiable for StablehloGatherOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("offset_dims", Self::VT_OFFSET_DIMS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("collapsed_slice_dims", Self::VT_COLLAPSED_SLICE_DIMS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("start_index_map", Self::VT_START_INDEX_MAP, false)?
-     .visit_field::<i64>("index_vector_dim", Self::VT_INDEX_VECTOR_DIM, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("slice_sizes", Self::VT_SLICE_SIZES, false)?
-     .visit_field::<bool>("indices_are_sorted", Self::VT_INDICES_ARE_SORTED, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "offset_dims:[8 collapsed_slice_dims:[8 start_index_map:[8 index_vector_dim:8 slice_sizes:[8 indices_are_sorted:1")
   }
 }
 pub struct StablehloGatherOptionsArgs<'a> {
@@ -16288,10 +16238,7 @@ impl ::flatbuffers::Verifiable for StablehloTransposeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("permutation", Self::VT_PERMUTATION, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "permutation:[8")
   }
 }
 pub struct StablehloTransposeOptionsArgs<'a> {
@@ -16468,14 +16415,7 @@ impl ::flatbuffers::Verifiable for StablehloDotGeneralOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("lhs_batching_dimensions", Self::VT_LHS_BATCHING_DIMENSIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("rhs_batching_dimensions", Self::VT_RHS_BATCHING_DIMENSIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("lhs_contracting_dimensions", Self::VT_LHS_CONTRACTING_DIMENSIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("rhs_contracting_dimensions", Self::VT_RHS_CONTRACTING_DIMENSIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, StablehloPrecisionConfig>>>("precision_config", Self::VT_PRECISION_CONFIG, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "lhs_batching_dimensions:[8 rhs_batching_dimensions:[8 lhs_contracting_dimensions:[8 rhs_contracting_dimensions:[8 precision_config:[4")
   }
 }
 pub struct StablehloDotGeneralOptionsArgs<'a> {
@@ -16715,15 +16655,7 @@ impl ::flatbuffers::Verifiable for StablehloReduceWindowOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window_dimensions", Self::VT_WINDOW_DIMENSIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window_strides", Self::VT_WINDOW_STRIDES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("base_dilations", Self::VT_BASE_DILATIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window_dilations", Self::VT_WINDOW_DILATIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("padding", Self::VT_PADDING, false)?
-     .visit_field::<i32>("body_subgraph_index", Self::VT_BODY_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "window_dimensions:[8 window_strides:[8 base_dilations:[8 window_dilations:[8 padding:[8 body_subgraph_index:4")
   }
 }
 pub struct StablehloReduceWindowOptionsArgs<'a> {
@@ -16920,7 +16852,7 @@ impl ::flatbuffers::Verifiable for StablehloWhileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4])
+    crate::verify_fields(v, pos, "cond_subgraph_index:4 body_subgraph_index:4")
   }
 }
 pub struct StablehloWhileOptionsArgs {
@@ -17074,7 +17006,7 @@ impl ::flatbuffers::Verifiable for StablehloSortOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "dimension is_stable comparator_subgraph_index", &[8, 1, 4])
+    crate::verify_fields(v, pos, "dimension:8 is_stable:1 comparator_subgraph_index:4")
   }
 }
 pub struct StablehloSortOptionsArgs {
@@ -17217,7 +17149,7 @@ impl ::flatbuffers::Verifiable for StablehloConcatenateOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "dimension", &[8])
+    crate::verify_fields(v, pos, "dimension:8")
   }
 }
 pub struct StablehloConcatenateOptionsArgs {
@@ -17340,10 +17272,7 @@ impl ::flatbuffers::Verifiable for StablehloBroadcastInDimOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("broadcast_dimensions", Self::VT_BROADCAST_DIMENSIONS, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "broadcast_dimensions:[8")
   }
 }
 pub struct StablehloBroadcastInDimOptionsArgs<'a> {
@@ -17477,7 +17406,7 @@ impl ::flatbuffers::Verifiable for StablehloCompareOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "comparison_direction compare_type", &[4, 4])
+    crate::verify_fields(v, pos, "comparison_direction:4 compare_type:4")
   }
 }
 pub struct StablehloCompareOptionsArgs {
@@ -17611,10 +17540,7 @@ impl ::flatbuffers::Verifiable for StablehloDynamicSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("slice_sizes", Self::VT_SLICE_SIZES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "slice_sizes:[8")
   }
 }
 pub struct StablehloDynamicSliceOptionsArgs<'a> {
@@ -17765,12 +17691,7 @@ impl ::flatbuffers::Verifiable for StablehloPadOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("edge_padding_low", Self::VT_EDGE_PADDING_LOW, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("edge_padding_high", Self::VT_EDGE_PADDING_HIGH, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("interior_padding", Self::VT_INTERIOR_PADDING, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "edge_padding_low:[8 edge_padding_high:[8 interior_padding:[8")
   }
 }
 pub struct StablehloPadOptionsArgs<'a> {
@@ -17919,7 +17840,7 @@ impl ::flatbuffers::Verifiable for StablehloIotaOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "iota_dimension", &[8])
+    crate::verify_fields(v, pos, "iota_dimension:8")
   }
 }
 pub struct StablehloIotaOptionsArgs {
@@ -18103,15 +18024,7 @@ impl ::flatbuffers::Verifiable for StablehloCustomCallOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("call_target_name", Self::VT_CALL_TARGET_NAME, false)?
-     .visit_field::<bool>("has_side_effect", Self::VT_HAS_SIDE_EFFECT, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("backend_config", Self::VT_BACKEND_CONFIG, false)?
-     .visit_field::<i32>("api_version", Self::VT_API_VERSION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("called_computations", Self::VT_CALLED_COMPUTATIONS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("custom_attributes", Self::VT_CUSTOM_ATTRIBUTES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "call_target_name:text has_side_effect:1 backend_config:text api_version:4 called_computations:[4 custom_attributes:[1")
   }
 }
 pub struct StablehloCustomCallOptionsArgs<'a> {
@@ -18308,11 +18221,7 @@ impl ::flatbuffers::Verifiable for StablehloReduceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("dimensions", Self::VT_DIMENSIONS, false)?
-     .visit_field::<i32>("body_subgraph_index", Self::VT_BODY_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "dimensions:[8 body_subgraph_index:4")
   }
 }
 pub struct StablehloReduceOptionsArgs<'a> {
@@ -18474,12 +18383,7 @@ impl ::flatbuffers::Verifiable for StablehloSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("start_indices", Self::VT_START_INDICES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("limit_indices", Self::VT_LIMIT_INDICES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("strides", Self::VT_STRIDES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "start_indices:[8 limit_indices:[8 strides:[8")
   }
 }
 pub struct StablehloSliceOptionsArgs<'a> {
@@ -18822,26 +18726,7 @@ impl ::flatbuffers::Verifiable for StablehloConvolutionOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("window_strides", Self::VT_WINDOW_STRIDES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("padding", Self::VT_PADDING, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("lhs_dilation", Self::VT_LHS_DILATION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("rhs_dilation", Self::VT_RHS_DILATION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, bool>>>("window_reversal", Self::VT_WINDOW_REVERSAL, false)?
-     .visit_field::<i64>("input_batch_dimension", Self::VT_INPUT_BATCH_DIMENSION, false)?
-     .visit_field::<i64>("input_feature_dimension", Self::VT_INPUT_FEATURE_DIMENSION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("input_spatial_dimensions", Self::VT_INPUT_SPATIAL_DIMENSIONS, false)?
-     .visit_field::<i64>("kernel_input_feature_dimension", Self::VT_KERNEL_INPUT_FEATURE_DIMENSION, false)?
-     .visit_field::<i64>("kernel_output_feature_dimension", Self::VT_KERNEL_OUTPUT_FEATURE_DIMENSION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("kernel_spatial_dimensions", Self::VT_KERNEL_SPATIAL_DIMENSIONS, false)?
-     .visit_field::<i64>("output_batch_dimension", Self::VT_OUTPUT_BATCH_DIMENSION, false)?
-     .visit_field::<i64>("output_feature_dimension", Self::VT_OUTPUT_FEATURE_DIMENSION, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("output_spatial_dimensions", Self::VT_OUTPUT_SPATIAL_DIMENSIONS, false)?
-     .visit_field::<i64>("feature_group_count", Self::VT_FEATURE_GROUP_COUNT, false)?
-     .visit_field::<i64>("batch_group_count", Self::VT_BATCH_GROUP_COUNT, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, StablehloPrecisionConfig>>>("precision_config", Self::VT_PRECISION_CONFIG, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "window_strides:[8 padding:[8 lhs_dilation:[8 rhs_dilation:[8 window_reversal:[1 input_batch_dimension:8 input_feature_dimension:8 input_spatial_dimensions:[8 kernel_input_feature_dimension:8 kernel_output_feature_dimension:8 kernel_spatial_dimensions:[8 output_batch_dimension:8 output_feature_dimension:8 output_spatial_dimensions:[8 feature_group_count:8 batch_group_count:8 precision_config:[4")
   }
 }
 pub struct StablehloConvolutionOptionsArgs<'a> {
@@ -19228,16 +19113,7 @@ impl ::flatbuffers::Verifiable for StablehloScatterOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<bool>("indices_are_sorted", Self::VT_INDICES_ARE_SORTED, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("update_window_dims", Self::VT_UPDATE_WINDOW_DIMS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("inserted_window_dims", Self::VT_INSERTED_WINDOW_DIMS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i64>>>("scatter_dims_to_operand_dims", Self::VT_SCATTER_DIMS_TO_OPERAND_DIMS, false)?
-     .visit_field::<i64>("index_vector_dim", Self::VT_INDEX_VECTOR_DIM, false)?
-     .visit_field::<bool>("unique_indices", Self::VT_UNIQUE_INDICES, false)?
-     .visit_field::<i32>("update_computation_subgraph_index", Self::VT_UPDATE_COMPUTATION_SUBGRAPH_INDEX, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "indices_are_sorted:1 update_window_dims:[8 inserted_window_dims:[8 scatter_dims_to_operand_dims:[8 index_vector_dim:8 unique_indices:1 update_computation_subgraph_index:4")
   }
 }
 pub struct StablehloScatterOptionsArgs<'a> {
@@ -19432,10 +19308,7 @@ impl ::flatbuffers::Verifiable for StablehloCaseOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("branch_subgraph_indices", Self::VT_BRANCH_SUBGRAPH_INDICES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "branch_subgraph_indices:[4")
   }
 }
 pub struct StablehloCaseOptionsArgs<'a> {
@@ -19558,7 +19431,7 @@ impl ::flatbuffers::Verifiable for StablehloRngBitGeneratorOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "algorithm", &[1])
+    crate::verify_fields(v, pos, "algorithm:1")
   }
 }
 pub struct StablehloRngBitGeneratorOptionsArgs {
@@ -19745,7 +19618,7 @@ impl ::flatbuffers::Verifiable for Conv2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "padding stride_w stride_h fused_activation_function dilation_w_factor dilation_h_factor quantized_bias_type", &[1, 4, 4, 1, 4, 4, 1])
+    crate::verify_fields(v, pos, "padding:1 stride_w:4 stride_h:4 fused_activation_function:1 dilation_w_factor:4 dilation_h_factor:4 quantized_bias_type:1")
   }
 }
 pub struct Conv2DOptionsArgs {
@@ -20009,7 +19882,7 @@ impl ::flatbuffers::Verifiable for Conv3DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "padding stride_d stride_w stride_h fused_activation_function dilation_d_factor dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4, 4])
+    crate::verify_fields(v, pos, "padding:1 stride_d:4 stride_w:4 stride_h:4 fused_activation_function:1 dilation_d_factor:4 dilation_w_factor:4 dilation_h_factor:4")
   }
 }
 pub struct Conv3DOptionsArgs {
@@ -20262,7 +20135,7 @@ impl ::flatbuffers::Verifiable for Pool2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "padding stride_w stride_h filter_width filter_height fused_activation_function", &[1, 4, 4, 4, 4, 1])
+    crate::verify_fields(v, pos, "padding:1 stride_w:4 stride_h:4 filter_width:4 filter_height:4 fused_activation_function:1")
   }
 }
 pub struct Pool2DOptionsArgs {
@@ -20504,7 +20377,7 @@ impl ::flatbuffers::Verifiable for DepthwiseConv2DOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "padding stride_w stride_h depth_multiplier fused_activation_function dilation_w_factor dilation_h_factor", &[1, 4, 4, 4, 1, 4, 4])
+    crate::verify_fields(v, pos, "padding:1 stride_w:4 stride_h:4 depth_multiplier:4 fused_activation_function:1 dilation_w_factor:4 dilation_h_factor:4")
   }
 }
 pub struct DepthwiseConv2DOptionsArgs {
@@ -20717,12 +20590,7 @@ impl ::flatbuffers::Verifiable for ConcatEmbeddingsOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<i32>("num_channels", Self::VT_NUM_CHANNELS, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("num_columns_per_channel", Self::VT_NUM_COLUMNS_PER_CHANNEL, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("embedding_dim_per_channel", Self::VT_EMBEDDING_DIM_PER_CHANNEL, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "num_channels:4 num_columns_per_channel:[4 embedding_dim_per_channel:[4")
   }
 }
 pub struct ConcatEmbeddingsOptionsArgs<'a> {
@@ -20869,7 +20737,7 @@ impl ::flatbuffers::Verifiable for LSHProjectionOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "type_", &[1])
+    crate::verify_fields(v, pos, "type_:1")
   }
 }
 pub struct LSHProjectionOptionsArgs {
@@ -21012,7 +20880,7 @@ impl ::flatbuffers::Verifiable for SVDFOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "rank fused_activation_function asymmetric_quantize_inputs", &[4, 1, 1])
+    crate::verify_fields(v, pos, "rank:4 fused_activation_function:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct SVDFOptionsArgs {
@@ -21166,7 +21034,7 @@ impl ::flatbuffers::Verifiable for RNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function asymmetric_quantize_inputs", &[1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct RNNOptionsArgs {
@@ -21320,7 +21188,7 @@ impl ::flatbuffers::Verifiable for SequenceRNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "time_major fused_activation_function asymmetric_quantize_inputs", &[1, 1, 1])
+    crate::verify_fields(v, pos, "time_major:1 fused_activation_function:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct SequenceRNNOptionsArgs {
@@ -21496,7 +21364,7 @@ impl ::flatbuffers::Verifiable for BidirectionalSequenceRNNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "time_major fused_activation_function merge_outputs asymmetric_quantize_inputs", &[1, 1, 1, 1])
+    crate::verify_fields(v, pos, "time_major:1 fused_activation_function:1 merge_outputs:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct BidirectionalSequenceRNNOptionsArgs {
@@ -21694,7 +21562,7 @@ impl ::flatbuffers::Verifiable for FullyConnectedOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function weights_format keep_num_dims asymmetric_quantize_inputs quantized_bias_type", &[1, 1, 1, 1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 weights_format:1 keep_num_dims:1 asymmetric_quantize_inputs:1 quantized_bias_type:1")
   }
 }
 pub struct FullyConnectedOptionsArgs {
@@ -21859,7 +21727,7 @@ impl ::flatbuffers::Verifiable for SoftmaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "beta", &[4])
+    crate::verify_fields(v, pos, "beta:4")
   }
 }
 pub struct SoftmaxOptionsArgs {
@@ -21991,7 +21859,7 @@ impl ::flatbuffers::Verifiable for ConcatenationOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "axis fused_activation_function", &[4, 1])
+    crate::verify_fields(v, pos, "axis:4 fused_activation_function:1")
   }
 }
 pub struct ConcatenationOptionsArgs {
@@ -22134,7 +22002,7 @@ impl ::flatbuffers::Verifiable for AddOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function pot_scale_int16", &[1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 pot_scale_int16:1")
   }
 }
 pub struct AddOptionsArgs {
@@ -22266,7 +22134,7 @@ impl ::flatbuffers::Verifiable for MulOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
+    crate::verify_fields(v, pos, "fused_activation_function:1")
   }
 }
 pub struct MulOptionsArgs {
@@ -22387,7 +22255,7 @@ impl ::flatbuffers::Verifiable for L2NormOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
+    crate::verify_fields(v, pos, "fused_activation_function:1")
   }
 }
 pub struct L2NormOptionsArgs {
@@ -22541,7 +22409,7 @@ impl ::flatbuffers::Verifiable for LocalResponseNormalizationOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "radius bias alpha beta", &[4, 4, 4, 4])
+    crate::verify_fields(v, pos, "radius:4 bias:4 alpha:4 beta:4")
   }
 }
 pub struct LocalResponseNormalizationOptionsArgs {
@@ -22739,7 +22607,7 @@ impl ::flatbuffers::Verifiable for LSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip kernel_type asymmetric_quantize_inputs", &[1, 4, 4, 1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 cell_clip:4 proj_clip:4 kernel_type:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct LSTMOptionsArgs {
@@ -22959,7 +22827,7 @@ impl ::flatbuffers::Verifiable for UnidirectionalSequenceLSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip time_major asymmetric_quantize_inputs diagonal_recurrent_tensors", &[1, 4, 4, 1, 1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 cell_clip:4 proj_clip:4 time_major:1 asymmetric_quantize_inputs:1 diagonal_recurrent_tensors:1")
   }
 }
 pub struct UnidirectionalSequenceLSTMOptionsArgs {
@@ -23190,7 +23058,7 @@ impl ::flatbuffers::Verifiable for BidirectionalSequenceLSTMOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function cell_clip proj_clip merge_outputs time_major asymmetric_quantize_inputs", &[1, 4, 4, 1, 1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 cell_clip:4 proj_clip:4 merge_outputs:1 time_major:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct BidirectionalSequenceLSTMOptionsArgs {
@@ -23524,7 +23392,7 @@ impl ::flatbuffers::Verifiable for ResizeNearestNeighborOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "align_corners half_pixel_centers", &[1, 1])
+    crate::verify_fields(v, pos, "align_corners:1 half_pixel_centers:1")
   }
 }
 pub struct ResizeNearestNeighborOptionsArgs {
@@ -23656,7 +23524,7 @@ impl ::flatbuffers::Verifiable for CallOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "subgraph", &[4])
+    crate::verify_fields(v, pos, "subgraph:4")
   }
 }
 pub struct CallOptionsArgs {
@@ -23779,10 +23647,7 @@ impl ::flatbuffers::Verifiable for ReshapeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("new_shape", Self::VT_NEW_SHAPE, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "new_shape:[4")
   }
 }
 pub struct ReshapeOptionsArgs<'a> {
@@ -23927,7 +23792,7 @@ impl ::flatbuffers::Verifiable for SkipGramOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "ngram_size max_skip_size include_all_ngrams", &[4, 4, 1])
+    crate::verify_fields(v, pos, "ngram_size:4 max_skip_size:4 include_all_ngrams:1")
   }
 }
 pub struct SkipGramOptionsArgs {
@@ -24070,7 +23935,7 @@ impl ::flatbuffers::Verifiable for SpaceToDepthOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "block_size", &[4])
+    crate::verify_fields(v, pos, "block_size:4")
   }
 }
 pub struct SpaceToDepthOptionsArgs {
@@ -24191,7 +24056,7 @@ impl ::flatbuffers::Verifiable for DepthToSpaceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "block_size", &[4])
+    crate::verify_fields(v, pos, "block_size:4")
   }
 }
 pub struct DepthToSpaceOptionsArgs {
@@ -24323,7 +24188,7 @@ impl ::flatbuffers::Verifiable for SubOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function pot_scale_int16", &[1, 1])
+    crate::verify_fields(v, pos, "fused_activation_function:1 pot_scale_int16:1")
   }
 }
 pub struct SubOptionsArgs {
@@ -24455,7 +24320,7 @@ impl ::flatbuffers::Verifiable for DivOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "fused_activation_function", &[1])
+    crate::verify_fields(v, pos, "fused_activation_function:1")
   }
 }
 pub struct DivOptionsArgs {
@@ -24576,7 +24441,7 @@ impl ::flatbuffers::Verifiable for EmbeddingLookupSparseOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "combiner", &[1])
+    crate::verify_fields(v, pos, "combiner:1")
   }
 }
 pub struct EmbeddingLookupSparseOptionsArgs {
@@ -24708,7 +24573,7 @@ impl ::flatbuffers::Verifiable for GatherOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "axis batch_dims", &[4, 4])
+    crate::verify_fields(v, pos, "axis:4 batch_dims:4")
   }
 }
 pub struct GatherOptionsArgs {
@@ -24840,7 +24705,7 @@ impl ::flatbuffers::Verifiable for ReducerOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "keep_dims", &[1])
+    crate::verify_fields(v, pos, "keep_dims:1")
   }
 }
 pub struct ReducerOptionsArgs {
@@ -24963,10 +24828,7 @@ impl ::flatbuffers::Verifiable for SqueezeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("squeeze_dims", Self::VT_SQUEEZE_DIMS, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "squeeze_dims:[4")
   }
 }
 pub struct SqueezeOptionsArgs<'a> {
@@ -25089,7 +24951,7 @@ impl ::flatbuffers::Verifiable for SplitOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "num_splits", &[4])
+    crate::verify_fields(v, pos, "num_splits:4")
   }
 }
 pub struct SplitOptionsArgs {
@@ -25210,7 +25072,7 @@ impl ::flatbuffers::Verifiable for SplitVOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "num_splits", &[4])
+    crate::verify_fields(v, pos, "num_splits:4")
   }
 }
 pub struct SplitVOptionsArgs {
@@ -25386,7 +25248,7 @@ impl ::flatbuffers::Verifiable for StridedSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask offset", &[4, 4, 4, 4, 4, 1])
+    crate::verify_fields(v, pos, "begin_mask:4 end_mask:4 ellipsis_mask:4 new_axis_mask:4 shrink_axis_mask:4 offset:1")
   }
 }
 pub struct StridedSliceOptionsArgs {
@@ -25573,7 +25435,7 @@ impl ::flatbuffers::Verifiable for CastOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "in_data_type out_data_type", &[1, 1])
+    crate::verify_fields(v, pos, "in_data_type:1 out_data_type:1")
   }
 }
 pub struct CastOptionsArgs {
@@ -25705,7 +25567,7 @@ impl ::flatbuffers::Verifiable for ArgMaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "output_type", &[1])
+    crate::verify_fields(v, pos, "output_type:1")
   }
 }
 pub struct ArgMaxOptionsArgs {
@@ -25826,7 +25688,7 @@ impl ::flatbuffers::Verifiable for ArgMinOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "output_type", &[1])
+    crate::verify_fields(v, pos, "output_type:1")
   }
 }
 pub struct ArgMinOptionsArgs {
@@ -25991,7 +25853,7 @@ impl ::flatbuffers::Verifiable for TransposeConvOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "padding stride_w stride_h fused_activation_function quantized_bias_type", &[1, 4, 4, 1, 1])
+    crate::verify_fields(v, pos, "padding:1 stride_w:4 stride_h:4 fused_activation_function:1 quantized_bias_type:1")
   }
 }
 pub struct TransposeConvOptionsArgs {
@@ -26156,7 +26018,7 @@ impl ::flatbuffers::Verifiable for SparseToDenseOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "validate_indices", &[1])
+    crate::verify_fields(v, pos, "validate_indices:1")
   }
 }
 pub struct SparseToDenseOptionsArgs {
@@ -26277,7 +26139,7 @@ impl ::flatbuffers::Verifiable for ShapeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "out_type", &[1])
+    crate::verify_fields(v, pos, "out_type:1")
   }
 }
 pub struct ShapeOptionsArgs {
@@ -26431,7 +26293,7 @@ impl ::flatbuffers::Verifiable for FakeQuantOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "min max num_bits narrow_range", &[4, 4, 4, 1])
+    crate::verify_fields(v, pos, "min:4 max:4 num_bits:4 narrow_range:1")
   }
 }
 pub struct FakeQuantOptionsArgs {
@@ -26596,7 +26458,7 @@ impl ::flatbuffers::Verifiable for PackOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "values_count axis", &[4, 4])
+    crate::verify_fields(v, pos, "values_count:4 axis:4")
   }
 }
 pub struct PackOptionsArgs {
@@ -26728,7 +26590,7 @@ impl ::flatbuffers::Verifiable for OneHotOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "axis", &[4])
+    crate::verify_fields(v, pos, "axis:4")
   }
 }
 pub struct OneHotOptionsArgs {
@@ -26860,7 +26722,7 @@ impl ::flatbuffers::Verifiable for UnpackOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "num axis", &[4, 4])
+    crate::verify_fields(v, pos, "num:4 axis:4")
   }
 }
 pub struct UnpackOptionsArgs {
@@ -26992,7 +26854,7 @@ impl ::flatbuffers::Verifiable for LeakyReluOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "alpha", &[4])
+    crate::verify_fields(v, pos, "alpha:4")
   }
 }
 pub struct LeakyReluOptionsArgs {
@@ -27113,7 +26975,7 @@ impl ::flatbuffers::Verifiable for MirrorPadOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "mode", &[1])
+    crate::verify_fields(v, pos, "mode:1")
   }
 }
 pub struct MirrorPadOptionsArgs {
@@ -27234,7 +27096,7 @@ impl ::flatbuffers::Verifiable for UniqueOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "idx_out_type", &[1])
+    crate::verify_fields(v, pos, "idx_out_type:1")
   }
 }
 pub struct UniqueOptionsArgs {
@@ -27366,7 +27228,7 @@ impl ::flatbuffers::Verifiable for ReverseSequenceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "seq_dim batch_dim", &[4, 4])
+    crate::verify_fields(v, pos, "seq_dim:4 batch_dim:4")
   }
 }
 pub struct ReverseSequenceOptionsArgs {
@@ -27509,7 +27371,7 @@ impl ::flatbuffers::Verifiable for IfOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "then_subgraph_index else_subgraph_index", &[4, 4])
+    crate::verify_fields(v, pos, "then_subgraph_index:4 else_subgraph_index:4")
   }
 }
 pub struct IfOptionsArgs {
@@ -27641,7 +27503,7 @@ impl ::flatbuffers::Verifiable for CallOnceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "init_subgraph_index", &[4])
+    crate::verify_fields(v, pos, "init_subgraph_index:4")
   }
 }
 pub struct CallOnceOptionsArgs {
@@ -27773,7 +27635,7 @@ impl ::flatbuffers::Verifiable for WhileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "cond_subgraph_index body_subgraph_index", &[4, 4])
+    crate::verify_fields(v, pos, "cond_subgraph_index:4 body_subgraph_index:4")
   }
 }
 pub struct WhileOptionsArgs {
@@ -27927,7 +27789,7 @@ impl ::flatbuffers::Verifiable for BatchMatMulOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "adj_x adj_y asymmetric_quantize_inputs", &[1, 1, 1])
+    crate::verify_fields(v, pos, "adj_x:1 adj_y:1 asymmetric_quantize_inputs:1")
   }
 }
 pub struct BatchMatMulOptionsArgs {
@@ -28081,7 +27943,7 @@ impl ::flatbuffers::Verifiable for CumsumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "exclusive reverse", &[1, 1])
+    crate::verify_fields(v, pos, "exclusive:1 reverse:1")
   }
 }
 pub struct CumsumOptionsArgs {
@@ -28235,7 +28097,7 @@ impl ::flatbuffers::Verifiable for HashtableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "table_id key_dtype value_dtype", &[4, 1, 1])
+    crate::verify_fields(v, pos, "table_id:4 key_dtype:1 value_dtype:1")
   }
 }
 pub struct HashtableOptionsArgs {
@@ -28393,11 +28255,7 @@ impl ::flatbuffers::Verifiable for VarHandleOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("container", Self::VT_CONTAINER, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("shared_name", Self::VT_SHARED_NAME, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "container:text shared_name:text")
   }
 }
 pub struct VarHandleOptionsArgs<'a> {
@@ -28544,7 +28402,7 @@ impl ::flatbuffers::Verifiable for RandomOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "seed seed2", &[8, 8])
+    crate::verify_fields(v, pos, "seed:8 seed2:8")
   }
 }
 pub struct RandomOptionsArgs {
@@ -28678,10 +28536,7 @@ impl ::flatbuffers::Verifiable for BucketizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, f32>>>("boundaries", Self::VT_BOUNDARIES, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "boundaries:[4")
   }
 }
 pub struct BucketizeOptionsArgs<'a> {
@@ -28804,7 +28659,7 @@ impl ::flatbuffers::Verifiable for GeluOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "approximate", &[1])
+    crate::verify_fields(v, pos, "approximate:1")
   }
 }
 pub struct GeluOptionsArgs {
@@ -28925,7 +28780,7 @@ impl ::flatbuffers::Verifiable for ReduceWindowOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "reduce_function", &[4])
+    crate::verify_fields(v, pos, "reduce_function:4")
   }
 }
 pub struct ReduceWindowOptionsArgs {
@@ -29094,14 +28949,7 @@ impl ::flatbuffers::Verifiable for StableHLOCompositeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    v.visit_table(pos)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
-     .visit_field::<i32>("decomposition_subgraph_index", Self::VT_DECOMPOSITION_SUBGRAPH_INDEX, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("composite_attributes", Self::VT_COMPOSITE_ATTRIBUTES, false)?
-     .visit_field::<CustomOptionsFormat>("composite_attributes_format", Self::VT_COMPOSITE_ATTRIBUTES_FORMAT, false)?
-     .visit_field::<i32>("version", Self::VT_VERSION, false)?
-     .finish();
-    Ok(())
+    crate::verify_fields(v, pos, "name:text decomposition_subgraph_index:4 composite_attributes:[1 composite_attributes_format:1 version:4")
   }
 }
 pub struct StableHLOCompositeOptionsArgs<'a> {
@@ -29258,7 +29106,7 @@ impl ::flatbuffers::Verifiable for PadOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct PadOptionsArgs {
@@ -29356,7 +29204,7 @@ impl ::flatbuffers::Verifiable for PadV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct PadV2OptionsArgs {
@@ -29454,7 +29302,7 @@ impl ::flatbuffers::Verifiable for SpaceToBatchNDOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SpaceToBatchNDOptionsArgs {
@@ -29552,7 +29400,7 @@ impl ::flatbuffers::Verifiable for BatchToSpaceNDOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct BatchToSpaceNDOptionsArgs {
@@ -29650,7 +29498,7 @@ impl ::flatbuffers::Verifiable for TopKV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct TopKV2OptionsArgs {
@@ -29748,7 +29596,7 @@ impl ::flatbuffers::Verifiable for TransposeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct TransposeOptionsArgs {
@@ -29846,7 +29694,7 @@ impl ::flatbuffers::Verifiable for ExpOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ExpOptionsArgs {
@@ -29944,7 +29792,7 @@ impl ::flatbuffers::Verifiable for CosOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct CosOptionsArgs {
@@ -30042,7 +29890,7 @@ impl ::flatbuffers::Verifiable for LogSoftmaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LogSoftmaxOptionsArgs {
@@ -30140,7 +29988,7 @@ impl ::flatbuffers::Verifiable for DequantizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct DequantizeOptionsArgs {
@@ -30238,7 +30086,7 @@ impl ::flatbuffers::Verifiable for MaximumMinimumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct MaximumMinimumOptionsArgs {
@@ -30336,7 +30184,7 @@ impl ::flatbuffers::Verifiable for TileOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct TileOptionsArgs {
@@ -30434,7 +30282,7 @@ impl ::flatbuffers::Verifiable for GreaterOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct GreaterOptionsArgs {
@@ -30532,7 +30380,7 @@ impl ::flatbuffers::Verifiable for GreaterEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct GreaterEqualOptionsArgs {
@@ -30630,7 +30478,7 @@ impl ::flatbuffers::Verifiable for LessOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LessOptionsArgs {
@@ -30728,7 +30576,7 @@ impl ::flatbuffers::Verifiable for LessEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LessEqualOptionsArgs {
@@ -30826,7 +30674,7 @@ impl ::flatbuffers::Verifiable for NegOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct NegOptionsArgs {
@@ -30924,7 +30772,7 @@ impl ::flatbuffers::Verifiable for SelectOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SelectOptionsArgs {
@@ -31022,7 +30870,7 @@ impl ::flatbuffers::Verifiable for SliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SliceOptionsArgs {
@@ -31120,7 +30968,7 @@ impl ::flatbuffers::Verifiable for ExpandDimsOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ExpandDimsOptionsArgs {
@@ -31218,7 +31066,7 @@ impl ::flatbuffers::Verifiable for EqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct EqualOptionsArgs {
@@ -31316,7 +31164,7 @@ impl ::flatbuffers::Verifiable for NotEqualOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct NotEqualOptionsArgs {
@@ -31414,7 +31262,7 @@ impl ::flatbuffers::Verifiable for RankOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct RankOptionsArgs {
@@ -31512,7 +31360,7 @@ impl ::flatbuffers::Verifiable for PowOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct PowOptionsArgs {
@@ -31610,7 +31458,7 @@ impl ::flatbuffers::Verifiable for LogicalOrOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LogicalOrOptionsArgs {
@@ -31708,7 +31556,7 @@ impl ::flatbuffers::Verifiable for AbsOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct AbsOptionsArgs {
@@ -31806,7 +31654,7 @@ impl ::flatbuffers::Verifiable for HardSwishOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct HardSwishOptionsArgs {
@@ -31904,7 +31752,7 @@ impl ::flatbuffers::Verifiable for LogicalAndOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LogicalAndOptionsArgs {
@@ -32002,7 +31850,7 @@ impl ::flatbuffers::Verifiable for LogicalNotOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct LogicalNotOptionsArgs {
@@ -32100,7 +31948,7 @@ impl ::flatbuffers::Verifiable for FloorDivOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct FloorDivOptionsArgs {
@@ -32198,7 +32046,7 @@ impl ::flatbuffers::Verifiable for SquareOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SquareOptionsArgs {
@@ -32296,7 +32144,7 @@ impl ::flatbuffers::Verifiable for ZerosLikeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ZerosLikeOptionsArgs {
@@ -32394,7 +32242,7 @@ impl ::flatbuffers::Verifiable for FillOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct FillOptionsArgs {
@@ -32492,7 +32340,7 @@ impl ::flatbuffers::Verifiable for FloorModOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct FloorModOptionsArgs {
@@ -32590,7 +32438,7 @@ impl ::flatbuffers::Verifiable for RangeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct RangeOptionsArgs {
@@ -32688,7 +32536,7 @@ impl ::flatbuffers::Verifiable for SquaredDifferenceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SquaredDifferenceOptionsArgs {
@@ -32786,7 +32634,7 @@ impl ::flatbuffers::Verifiable for ReverseV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ReverseV2OptionsArgs {
@@ -32884,7 +32732,7 @@ impl ::flatbuffers::Verifiable for AddNOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct AddNOptionsArgs {
@@ -32982,7 +32830,7 @@ impl ::flatbuffers::Verifiable for GatherNdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct GatherNdOptionsArgs {
@@ -33080,7 +32928,7 @@ impl ::flatbuffers::Verifiable for WhereOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct WhereOptionsArgs {
@@ -33178,7 +33026,7 @@ impl ::flatbuffers::Verifiable for MatrixDiagOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct MatrixDiagOptionsArgs {
@@ -33276,7 +33124,7 @@ impl ::flatbuffers::Verifiable for QuantizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct QuantizeOptionsArgs {
@@ -33374,7 +33222,7 @@ impl ::flatbuffers::Verifiable for MatrixSetDiagOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct MatrixSetDiagOptionsArgs {
@@ -33472,7 +33320,7 @@ impl ::flatbuffers::Verifiable for NonMaxSuppressionV4Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct NonMaxSuppressionV4OptionsArgs {
@@ -33570,7 +33418,7 @@ impl ::flatbuffers::Verifiable for NonMaxSuppressionV5Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct NonMaxSuppressionV5OptionsArgs {
@@ -33668,7 +33516,7 @@ impl ::flatbuffers::Verifiable for ScatterNdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ScatterNdOptionsArgs {
@@ -33766,7 +33614,7 @@ impl ::flatbuffers::Verifiable for SelectV2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SelectV2OptionsArgs {
@@ -33864,7 +33712,7 @@ impl ::flatbuffers::Verifiable for DensifyOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct DensifyOptionsArgs {
@@ -33962,7 +33810,7 @@ impl ::flatbuffers::Verifiable for SegmentSumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SegmentSumOptionsArgs {
@@ -34060,7 +33908,7 @@ impl ::flatbuffers::Verifiable for BroadcastToOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct BroadcastToOptionsArgs {
@@ -34158,7 +34006,7 @@ impl ::flatbuffers::Verifiable for Rfft2dOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct Rfft2dOptionsArgs {
@@ -34256,7 +34104,7 @@ impl ::flatbuffers::Verifiable for HashtableFindOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct HashtableFindOptionsArgs {
@@ -34354,7 +34202,7 @@ impl ::flatbuffers::Verifiable for HashtableImportOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct HashtableImportOptionsArgs {
@@ -34452,7 +34300,7 @@ impl ::flatbuffers::Verifiable for HashtableSizeOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct HashtableSizeOptionsArgs {
@@ -34550,7 +34398,7 @@ impl ::flatbuffers::Verifiable for ReadVariableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ReadVariableOptionsArgs {
@@ -34648,7 +34496,7 @@ impl ::flatbuffers::Verifiable for AssignVariableOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct AssignVariableOptionsArgs {
@@ -34746,7 +34594,7 @@ impl ::flatbuffers::Verifiable for DynamicUpdateSliceOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct DynamicUpdateSliceOptionsArgs {
@@ -34844,7 +34692,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentProdOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct UnsortedSegmentProdOptionsArgs {
@@ -34942,7 +34790,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentMaxOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct UnsortedSegmentMaxOptionsArgs {
@@ -35040,7 +34888,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentSumOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct UnsortedSegmentSumOptionsArgs {
@@ -35138,7 +34986,7 @@ impl ::flatbuffers::Verifiable for ATan2Options<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct ATan2OptionsArgs {
@@ -35236,7 +35084,7 @@ impl ::flatbuffers::Verifiable for UnsortedSegmentMinOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct UnsortedSegmentMinOptionsArgs {
@@ -35334,7 +35182,7 @@ impl ::flatbuffers::Verifiable for SignOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct SignOptionsArgs {
@@ -35432,7 +35280,7 @@ impl ::flatbuffers::Verifiable for BitcastOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct BitcastOptionsArgs {
@@ -35530,7 +35378,7 @@ impl ::flatbuffers::Verifiable for BitwiseXorOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct BitwiseXorOptionsArgs {
@@ -35628,7 +35476,7 @@ impl ::flatbuffers::Verifiable for RightShiftOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct RightShiftOptionsArgs {
@@ -35726,7 +35574,7 @@ impl ::flatbuffers::Verifiable for DilateOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct DilateOptionsArgs {
@@ -35824,7 +35672,7 @@ impl ::flatbuffers::Verifiable for StablehloShiftLeftOptions<'_> {
   fn run_verifier(
     v: &mut ::flatbuffers::Verifier, pos: usize
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
-    crate::verify_numbers(v, pos, "", &[])
+    crate::verify_fields(v, pos, "")
   }
 }
 pub struct StablehloShiftLeftOptionsArgs {

@@ -140,12 +140,7 @@ impl Operator for ArgExtremum {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
-        let input = match lowering.input_fact(0)?.data_type {
-            // `float_input` refuses INT32: a device reduces floats, which do not represent all 32-bit
-            // integers.
-            DataType::Int32 => lowering.float_input(0)?,
-            _ => lowering.real_input(0)?,
-        };
+        let input = lowering.input(0)?;
         let shape = lowering.output_shape(0)?.clone();
         let places = lowering.emit(Primitive::ArgReduce { largest: self.largest, axis }, &[input])?;
         let output = lowering.reshape(places, &shape)?;

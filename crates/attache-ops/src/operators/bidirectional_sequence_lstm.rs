@@ -2,7 +2,8 @@
 //! backward. The outputs of both are two tensors, or are joined along the last axis.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Cache, Eval, Host, Inferred, OpError, TensorMut, TensorRef};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Cache, Eval, Host, Inferred, Lowering, OpError, TensorMut, TensorRef, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, one_of};
@@ -155,6 +156,18 @@ impl Operator for BidirectionalLstm {
             row[*first..].copy_from_slice(right);
         }
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let inputs: Vec<Option<usize>> = (0..INPUTS).map(|index| lowering.has_input(index).then_some(index)).collect();
+        let mut outputs = Vec::with_capacity(2);
+        for (index, lstm) in self.directions.iter().enumerate() {
+            outputs.push(lstm.lower_with(lowering, &of_direction(&inputs, index))?);
+        }
+        if self.is_merged {
+            outputs = vec![lowering.emit(Primitive::Concatenate { axis: 2 }, &outputs)?];
+        }
+        outputs.into_iter().enumerate().try_for_each(|(index, output)| lowering.output(index, output))
     }
 }
 

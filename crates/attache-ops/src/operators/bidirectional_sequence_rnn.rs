@@ -2,13 +2,14 @@
 //! both are two tensors, or are joined along the last axis.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_gpu_ir::Primitive;
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
-use crate::shared::recurrent::{Extents, Places, Recurrent};
+use crate::shared::recurrent::{Extents, Places, Recurrent, input_shapes};
 use crate::shared::sequence_lstm::Layout;
-use crate::shared::support::{countable, product};
+use crate::shared::support::{countable, product, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -141,6 +142,19 @@ impl Operator for BidirectionalRnn {
             output.values::<f32>()?.copy_from_slice(&made);
         }
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let places = self.places(|index| lowering.has_input(index)).map_err(refuse)?;
+        let extents = self.extents(&places, &input_shapes(lowering)?).map_err(refuse)?;
+        let mut outputs = Vec::with_capacity(2);
+        for (places, extents) in places.iter().zip(&extents) {
+            outputs.push(self.recurrent.lower(lowering, places, extents)?);
+        }
+        if self.is_merged {
+            outputs = vec![lowering.emit(Primitive::Concatenate { axis: 2 }, &outputs)?];
+        }
+        outputs.into_iter().enumerate().try_for_each(|(index, output)| lowering.output(index, output))
     }
 }
 

@@ -1,10 +1,12 @@
 //! BITCAST: the bytes of the input read as elements of another type. Elements twice or four times as wide take the last
 //! axis, narrower ones add an axis.
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{IntBinaryOp, IntExpression, Primitive, ReduceOp, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::integers::{is_integer, wrapped};
 use crate::shared::support::countable;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
@@ -46,6 +48,45 @@ impl Bitcast {
     }
 }
 
+fn bits(data_type: DataType) -> i32 {
+    data_type.bits().unwrap_or(8) as i32
+}
+
+/// Emits the number of the first bit of each of `count` narrow elements in a wide one, along the last axis.
+fn places(lowering: &mut Lowering<'_>, count: usize, bits: i32) -> Result<ValueId, Unsupported> {
+    let places: Vec<i32> = (0..count as i32).map(|place| place * bits).collect();
+    lowering.constant(Constant::from_values([count], &places))
+}
+
+/// Emits the parts of each element as elements of the type `to`, along the last axis of `shape`.
+fn divided(lowering: &mut Lowering<'_>, input: ValueId, to: DataType, shape: &Shape) -> Result<ValueId, Unsupported> {
+    let count = shape[shape.rank() - 1];
+    let places = places(lowering, count, bits(to))?;
+    let outer = shape.rank() - 1;
+    let wide = lowering.reshape(input, &[&shape[..outer], &[1]].concat().into())?;
+    let part = IntExpression::Input(0).binary(IntBinaryOp::ShiftRight, IntExpression::Input(1));
+    lowering.int_map(wrapped(part, to), shape, &[wide, places])
+}
+
+/// Emits the elements of the type `from` along the last axis as one element of the type `to`.
+fn joined(
+    lowering: &mut Lowering<'_>,
+    input: ValueId,
+    [from, to]: [DataType; 2],
+    shape: &Shape,
+) -> Result<ValueId, Unsupported> {
+    let parts = lowering.shape(input).clone();
+    let axis = parts.rank() - 1;
+    let places = places(lowering, parts[axis], bits(from))?;
+    let mask = if bits(from) == 8 { 0xff } else { 0xffff };
+    let part = IntExpression::Input(0).binary(IntBinaryOp::And, IntExpression::Constant(mask));
+    let part = part.binary(IntBinaryOp::ShiftLeft, IntExpression::Input(1));
+    let part = lowering.int_map(part, &parts, &[input, places])?;
+    let whole = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![axis] }, &[part])?;
+    let whole = lowering.reshape(whole, shape)?;
+    lowering.int_map(wrapped(IntExpression::Input(0), to), shape, &[whole])
+}
+
 impl Operator for Bitcast {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
@@ -57,6 +98,24 @@ impl Operator for Bitcast {
         let input = eval.input(0)?;
         eval.outputs[0].bytes.copy_from_slice(input.bytes);
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (from, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
+        if from == self.data_type {
+            let input = lowering.input(0)?;
+            return lowering.output(0, input);
+        }
+        if !is_integer(from) || !is_integer(self.data_type) {
+            return Err(Unsupported::new(format!("the bits of {from} as those of {} on a device", self.data_type)));
+        }
+        let input = lowering.input(0)?;
+        let output = match (bits(from), bits(self.data_type)) {
+            (wide, narrow) if wide > narrow => divided(lowering, input, self.data_type, &shape)?,
+            (narrow, wide) if narrow < wide => joined(lowering, input, [from, self.data_type], &shape)?,
+            _ => lowering.int_map(wrapped(IntExpression::Input(0), self.data_type), &shape, &[input])?,
+        };
+        lowering.output(0, output)
     }
 }
 

@@ -1,7 +1,8 @@
 //! BUCKETIZE: for each element, the number of boundaries that are not greater. Boundaries are sorted.
 
 use attache_base::{DataType, Element};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_gpu_ir::{BinaryOp, Expression};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
@@ -12,6 +13,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     inputs: &[input("input").of(&[DataType::Float32, DataType::Float64, DataType::Int32, DataType::Int64])],
     parse,
 }];
+
+/// Maximum number of boundaries on a device, which compares each element with all of them in one expression.
+const MOST_ON_DEVICE: usize = 256;
 
 #[derive(Debug)]
 struct Bucketize {
@@ -59,6 +63,27 @@ impl Operator for Bucketize {
             DataType::Float64 => self.buckets(eval, |value: f64, boundary| value < f64::from(boundary)),
             _ => self.buckets(eval, |value: f32, boundary| value < boundary),
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        if self.boundaries.len() > MOST_ON_DEVICE {
+            return Err(Unsupported::new(format!("more than {MOST_ON_DEVICE} boundaries on a device")));
+        }
+        let (value, shape) = (lowering.real_input(0)?, lowering.output_shape(0)?.clone());
+        let below = |boundary: &f32| Expression::Input(0).binary(BinaryOp::Less, Expression::Constant(*boundary));
+        // The number of boundaries less those that are above the value, in a balanced tree. NaN is below none.
+        let mut parts: Vec<Expression> = self.boundaries.iter().map(below).collect();
+        while parts.len() > 1 {
+            let pairs = parts.chunks(2).map(|pair| match pair {
+                [left, right] => left.clone().add(right.clone()),
+                rest => rest[0].clone(),
+            });
+            parts = pairs.collect();
+        }
+        let count = Expression::Constant(self.boundaries.len() as f32);
+        let bucket = parts.pop().map_or(Expression::Constant(0.0), |above| count.subtract(above));
+        let output = lowering.integer_map(bucket, &shape, &[value])?;
+        lowering.output(0, output)
     }
 }
 

@@ -2,12 +2,13 @@
 //! integer. Integers wrap. Everything other than 0 becomes true.
 
 use attache_base::DataType;
-use attache_gpu_ir::Expression;
 use attache_gpu_ir::Expression::{Constant, Input};
+use attache_gpu_ir::{Expression, IntExpression};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 use half::f16;
 
+use crate::shared::integers::wrapped;
 use crate::shared::support::{elements, elements_mut};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
@@ -160,7 +161,8 @@ impl Operator for Cast {
         } else if is_kept(from, self.to) {
             lowering.input(0)?
         } else {
-            return Err(Unsupported::new(format!("integers of type {from} do not wrap to {}", self.to)));
+            let input = lowering.input(0)?;
+            lowering.int_map(wrapped(IntExpression::Input(0), self.to), &shape, &[input])?
         };
         lowering.output(0, output)
     }

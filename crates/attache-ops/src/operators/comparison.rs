@@ -3,7 +3,7 @@
 
 use attache_base::{DataType, Element, Quantization};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
+use attache_gpu_ir::{BinaryOp, Expression, IntExpression};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::elementwise::broadcast2;
 use attache_kernels::quantized::elementwise::OperandScaling;
@@ -11,6 +11,7 @@ use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::{affine, rescaled};
+use crate::shared::integers::moves_as_integer;
 use crate::shared::quantized::QuantizationParameters;
 use crate::shared::support::{broadcast, elements, elements_mut, same_type};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
@@ -38,9 +39,6 @@ const TYPES: [DataType; 8] = [
     DataType::Bool,
     DataType::String,
 ];
-
-/// Magnitude up to which float32 represents every integer.
-const EXACT: u64 = 1 << 24;
 
 const fn row(
     code: Code,
@@ -151,17 +149,19 @@ impl Relation {
             let digits = IntExpression::Input(index).plus(-zero_point).shifted_left(shift);
             Ok::<_, Unsupported>(rescaled(digits, factor, Rounding::Twice))
         };
-        let (left, right) = (scaled(0)?, scaled(1)?);
-        let less = |a: &IntExpression, b: &IntExpression| a.clone().binary(IntBinaryOp::Less, b.clone());
-        let differs = less(&left, &right).add(less(&right, &left));
+        self.lower_integers(lowering, [scaled(0)?, scaled(1)?])
+    }
+
+    /// Emits the comparison of two expressions of the inputs' elements.
+    fn lower_integers(self, lowering: &mut Lowering<'_>, [left, right]: [IntExpression; 2]) -> Result<(), Unsupported> {
         let not = |truth: IntExpression| IntExpression::Constant(1).subtract(truth);
         let expression = match self {
-            Relation::Equal => not(differs),
-            Relation::Greater => less(&right, &left),
-            Relation::GreaterEqual => not(less(&left, &right)),
-            Relation::Less => less(&left, &right),
-            Relation::LessEqual => not(less(&right, &left)),
-            Relation::NotEqual => differs,
+            Relation::Equal => left.equal(right),
+            Relation::Greater => right.less(left),
+            Relation::GreaterEqual => not(left.less(right)),
+            Relation::Less => left.less(right),
+            Relation::LessEqual => not(right.less(left)),
+            Relation::NotEqual => not(left.equal(right)),
         };
         let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
         let output = lowering.int_map(expression, &shape, &operands)?;
@@ -189,21 +189,6 @@ impl Relation {
         broadcast2(left, right, (elements_mut(output.bytes)?, output.shape), same);
         Ok(())
     }
-}
-
-/// Refuses to lower comparisons of 32-bit or 64-bit integers where both inputs may have large elements: a
-/// device compares integers as floats and could take different integers for equal.
-fn check_exact(lowering: &Lowering<'_>) -> Result<(), Unsupported> {
-    let is_wide = |data_type| matches!(data_type, DataType::Int32 | DataType::Int64);
-    let is_small = |fact: &Fact| {
-        let integers = fact.constant.as_ref().and_then(|constant| constant.integers());
-        integers.is_some_and(|integers| integers.iter().all(|integer| integer.unsigned_abs() < EXACT))
-    };
-    let inputs = [lowering.input_fact(0)?, lowering.input_fact(1)?];
-    if is_wide(inputs[0].data_type) && !inputs.into_iter().any(is_small) {
-        return Err(Unsupported::new("integers that both may be large are not compared exactly"));
-    }
-    Ok(())
 }
 
 impl Operator for Comparison {
@@ -241,11 +226,13 @@ impl Operator for Comparison {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        check_exact(lowering)?;
         let (left, right) = (lowering.input_fact(0)?, lowering.input_fact(1)?);
         let is_byte = matches!(left.data_type, DataType::Int8 | DataType::UInt8);
         if is_byte || left.data_type == DataType::Int16 && self.relation.counts_scales(left.quantization.as_ref()) {
             return self.relation.lower_stored(lowering, [left, right]);
+        }
+        if moves_as_integer(left.data_type) {
+            return self.relation.lower_integers(lowering, [0, 1].map(IntExpression::Input));
         }
         let (left, right) = (lowering.input(0)?, lowering.input(1)?);
         let shape = lowering.output_shape(0)?.clone();

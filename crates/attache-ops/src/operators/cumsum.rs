@@ -73,7 +73,7 @@ impl Operator for Cumsum {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (shape, axis) = (lowering.input_shape(0)?, lowering.integers(1)?);
         let axis = single(&axis).and_then(|axis| axis_of(shape, axis)).map_err(refuse)?;
-        let input = lowering.float_input(0)?;
+        let input = lowering.input(0)?;
         let scan = Primitive::Scan { axis, exclusive: self.exclusive, reverse: self.reverse };
         let output = lowering.emit(scan, &[input])?;
         lowering.output(0, output)

@@ -1,10 +1,11 @@
 //! DILATE: the input with a value between its elements, so that neighbours along an axis are as far apart as a list says.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::spread::{Along, spread};
+use crate::shared::integers::filled;
+use crate::shared::spread::{self, Along, spread};
 use crate::shared::support::countable;
 use crate::{Code, Definition, Facts, Operator, input};
 
@@ -55,6 +56,14 @@ impl Operator for Dilate {
         let output = &mut eval.outputs[0];
         spread((input.bytes, input.shape), &axes, value.bytes, (output.bytes, output.shape));
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let axes: Vec<_> = lowering.integers(1)?.into_iter().map(|step| Along { first: 0, step }).collect();
+        let map = spread::map(lowering.input_shape(0)?, &axes, lowering.output_shape(0)?);
+        let input = lowering.input(0)?;
+        let output = filled(lowering, map, input, 2)?;
+        lowering.output(0, output)
     }
 }
 

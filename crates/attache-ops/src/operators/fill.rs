@@ -1,9 +1,11 @@
 //! FILL: a tensor of a given shape, filled with one value.
 
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, OpError};
+use attache_gpu_ir::{Expression, IntExpression};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::integers::moves_as_integer;
 use crate::shared::quantized::require_one_scale;
 use crate::shared::support::{countable, elements_mut, only, with_element};
 use crate::{Code, Definition, Facts, Operator, input};
@@ -43,6 +45,15 @@ impl Operator for Fill {
             elements_mut::<T>(eval.outputs[0].bytes)?.fill(only(element)?);
         });
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (element, shape) = (lowering.input(1)?, lowering.output_shape(0)?.clone());
+        let output = match moves_as_integer(lowering.input_fact(1)?.data_type) {
+            true => lowering.int_map(IntExpression::Input(0), &shape, &[element])?,
+            false => lowering.map(Expression::Input(0), &shape, &[element])?,
+        };
+        lowering.output(0, output)
     }
 }
 

@@ -1,12 +1,13 @@
 //! MATRIX_DIAG: square matrices of zeros with the last axis of the input as their diagonals. MATRIX_SET_DIAG: matrices whose
 //! diagonals are replaced by the last axis of the second input.
 
-use attache_base::{DataType, Shape};
+use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::countable;
+use crate::shared::integers::choose;
+use crate::shared::support::{countable, refuse};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -48,6 +49,16 @@ fn size_of(data_type: DataType) -> usize {
     data_type.bits().unwrap_or(8) / 8
 }
 
+/// Returns the index map that takes diagonals to matrices of this shape, which are 0 elsewhere.
+fn on_diagonals(shape: &Shape) -> Primitive {
+    let (row, column) = (shape.rank() - 2, shape.rank() - 1);
+    let mut coordinates: Vec<_> = (0..column).map(Index::Axis).collect();
+    // Where row and column differ, the coordinate lies outside of the diagonal.
+    let apart = Index::Axis(row).sum(Index::Axis(column).times(-1));
+    coordinates[row] = Index::Axis(column).sum(apart.times(shape[row].max(shape[column]) as i64));
+    Primitive::IndexMap(IndexMap { output: shape.to_vec(), coordinates, fill: Some(0.0) })
+}
+
 impl Operator for MatrixDiag {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
@@ -66,14 +77,8 @@ impl Operator for MatrixDiag {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.output_shape(0)?.clone();
-        let (row, column) = (shape.rank() - 2, shape.rank() - 1);
-        let mut coordinates: Vec<_> = (0..column).map(Index::Axis).collect();
-        // Where row and column differ, the coordinate lies outside of the diagonal.
-        let apart = Index::Axis(row).sum(Index::Axis(column).times(-1));
-        coordinates[row] = Index::Axis(column).sum(apart.times(shape[column] as i64));
         let input = lowering.input(0)?;
-        let map = IndexMap { output: shape.to_vec(), coordinates, fill: Some(0.0) };
-        let output = lowering.emit(Primitive::IndexMap(map), &[input])?;
+        let output = lowering.emit(on_diagonals(&shape), &[input])?;
         lowering.output(0, output)
     }
 }
@@ -104,6 +109,18 @@ impl Operator for MatrixSetDiag {
         output.copy_from_slice(input.bytes);
         write(diagonal.bytes, extents[0].min(extents[1]), size_of(input.data_type), output, extents);
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let shape = lowering.output_shape(0)?.clone();
+        let extents = matrices(&shape, lowering.input_shape(1)?).map_err(refuse)?;
+        let ones = vec![1; extents[0].min(extents[1])];
+        let ones = lowering.constant(Constant::from_values([ones.len()], &ones))?;
+        let is_diagonal = lowering.emit(on_diagonals(&extents.into()), &[ones])?;
+        let (input, diagonal) = (lowering.input(0)?, lowering.input(1)?);
+        let diagonal = lowering.emit(on_diagonals(&shape), &[diagonal])?;
+        let output = choose(lowering, lowering.input_fact(0)?.data_type, &[is_diagonal, diagonal, input])?;
+        lowering.output(0, output)
     }
 }
 

@@ -9,6 +9,9 @@
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
+use attache_kernels::pooling::Pooling;
+use attache_kernels::unpooling::max_pool_with_places;
 
 use crate::shared::convolution::windows;
 use crate::shared::pool::{Tiling, tiling};
@@ -39,35 +42,16 @@ impl MaxPoolingWithArgmax2d {
     }
 }
 
-/// Writes the maximum of each window and its index in the window; of equal elements the first one wins. NaN
-/// is kept only where it is the first element of a window.
-fn pool(window: &Window, extents: [usize; 4], input: &[f32], values: &mut [f32], places: &mut [u32]) {
-    let [_, height, width, channels] = extents;
-    let [rows, columns] = window.output;
-    let inside = |axis: usize, position: usize, extent: usize| {
-        let (start, before) = (position * window.strides[axis], window.before[axis]);
-        (0..window.size[axis]).filter_map(move |tap| {
-            let place = (start + tap).checked_sub(before).filter(|place| *place < extent)?;
-            Some((tap, place))
-        })
-    };
-    let pixels = values.chunks_exact_mut(channels).zip(places.chunks_exact_mut(channels));
-    for (pixel, (values, places)) in pixels.enumerate() {
-        let (batch, row, column) = (pixel / columns / rows, pixel / columns % rows, pixel % columns);
-        let mut is_first = true;
-        for (j, x) in inside(1, column, width) {
-            for (i, y) in inside(0, row, height) {
-                let (row, column) = (if y == 0 { 0 } else { i }, if x == 0 { 0 } else { j });
-                let place = (column * window.size[0] + row) as u32;
-                let elements = &input[((batch * height + y) * width + x) * channels..][..channels];
-                for (channel, element) in elements.iter().enumerate() {
-                    if is_first || *element > values[channel] {
-                        (values[channel], places[channel]) = (*element, place);
-                    }
-                }
-                is_first = false;
-            }
-        }
+/// Returns the parameters of the kernel for images of `extents`.
+fn pooling(window: &Window, [batches, height, width, channels]: [usize; 4]) -> Pooling {
+    Pooling {
+        batches,
+        input: [height, width, channels],
+        output: window.output,
+        kernel: window.size,
+        strides: window.strides,
+        before: window.before,
+        clamp: (f32::NEG_INFINITY, f32::INFINITY),
     }
 }
 
@@ -106,7 +90,8 @@ impl Operator for MaxPoolingWithArgmax2d {
         let (extents, (_, window)) = (image(0, input.shape)?, self.window(input.shape)?);
         let [values, places] = &mut eval.outputs[..] else { return Err(OpError::invalid("it has two outputs")) };
         let places = bytemuck::cast_slice_mut(places.values::<f32>()?);
-        pool(&window, extents, input.values()?, values.values()?, places);
+        let (engine, pooling) = (Engine::new(eval.parallel), pooling(&window, extents));
+        max_pool_with_places(engine, &pooling, input.values()?, values.values()?, places);
         Ok(())
     }
 
@@ -122,7 +107,7 @@ impl Operator for MaxPoolingWithArgmax2d {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::Padding;
+    use attache_base::{Padding, Serial};
 
     use super::*;
 
@@ -131,7 +116,7 @@ mod tests {
         let (shape, window) = op.window(&Shape::from(extents)).unwrap();
         let elements = shape.iter().product();
         let (mut values, mut places) = (vec![0.0; elements], vec![9; elements]);
-        pool(&window, extents, input, &mut values, &mut places);
+        max_pool_with_places(Engine::new(&Serial), &pooling(&window, extents), input, &mut values, &mut places);
         (values, places)
     }
 

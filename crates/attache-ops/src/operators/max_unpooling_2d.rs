@@ -4,6 +4,8 @@
 use attache_base::{Padding, Shape};
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
+use attache_kernels::unpooling::unpool;
 
 use crate::shared::pool::{Tiling, tiling};
 use crate::shared::support::{countable, image, refuse};
@@ -40,21 +42,6 @@ impl MaxUnpooling2d {
     }
 }
 
-/// Writes each element to its index; elements with an index outside of the window are dropped.
-fn unpool(size: [usize; 2], extents: [usize; 4], values: &[f32], places: &[u32], output: &mut [f32]) {
-    let ([_, height, width, channels], [rows, columns]) = (extents, size);
-    output.fill(0.0);
-    for (index, (value, place)) in values.iter().zip(places).enumerate() {
-        let (channel, pixel, place) = (index % channels, index / channels, *place as usize);
-        let (x, y, batch) = (pixel % width, pixel / width % height, pixel / width / height);
-        let (row, column) = (place % rows, place / rows);
-        if column < columns {
-            let (y, x) = (y * rows + row, x * columns + column);
-            output[((batch * height * rows + y) * width * columns + x) * channels + channel] = *value;
-        }
-    }
-}
-
 impl Operator for MaxUnpooling2d {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [values, places] = inputs.required();
@@ -71,7 +58,8 @@ impl Operator for MaxUnpooling2d {
         let (values, places) = (eval.input(0)?, eval.input(1)?);
         let extents = image(0, values.shape)?;
         let places = bytemuck::cast_slice(places.values::<f32>()?);
-        unpool(self.size, extents, values.values()?, places, eval.outputs[0].values()?);
+        let engine = Engine::new(eval.parallel);
+        unpool(engine, self.size, extents, values.values()?, places, eval.outputs[0].values()?);
         Ok(())
     }
 
@@ -89,20 +77,6 @@ mod tests {
     use attache_graph::Fact;
 
     use super::*;
-
-    #[test]
-    fn elements_go_to_their_places() {
-        let mut output = [9.0; 12];
-        unpool([2, 3], [1, 1, 2, 1], &[5.0, 6.0], &[1, 4], &mut output);
-        assert_eq!(output, [0.0, 0.0, 0.0, 0.0, 0.0, 6.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
-    }
-
-    #[test]
-    fn a_place_outside_of_the_window_is_nowhere() {
-        let mut output = [9.0; 6];
-        unpool([2, 3], [1, 1, 1, 1], &[5.0], &[u32::MAX], &mut output);
-        assert_eq!(output, [0.0; 6]);
-    }
 
     #[test]
     fn elements_and_places_have_one_shape() {

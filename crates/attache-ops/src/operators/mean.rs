@@ -74,6 +74,9 @@ impl Operator for Mean {
         if is_exact(lowering, 0) {
             return self.0.lower_sum(lowering, true);
         }
+        if lowering.input_fact(0)?.data_type == DataType::Int32 {
+            return self.0.lower_integer_mean(lowering);
+        }
         let input = lowering.float_input(0)?;
         self.0.lower(lowering, ReduceOp::Mean, input)
     }

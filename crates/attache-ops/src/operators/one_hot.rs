@@ -2,10 +2,11 @@
 //! `off_value`.
 
 use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{BinaryOp, Expression::Input};
+use attache_gpu_ir::{BinaryOp, Expression::Input, IntExpression};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::integers::moves_as_integer;
 use crate::shared::support::{countable, elements_mut, only, refuse, single, with_element};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
@@ -93,10 +94,15 @@ impl Operator for OneHot {
         let (on, off) = (lowering.input(2)?, lowering.input(3)?);
         let scalar = Shape::default();
         let inputs = [indices, places, lowering.reshape(on, &scalar)?, lowering.reshape(off, &scalar)?];
-        let chosen = Input(0).binary(BinaryOp::Equal, Input(1)).select(Input(2), Input(3));
         let output = match lowering.input_fact(2)?.data_type {
-            DataType::Float32 => lowering.map(chosen, &shape, &inputs)?,
-            DataType::Bool | DataType::Int8 | DataType::UInt8 => lowering.integer_map(chosen, &shape, &inputs)?,
+            DataType::Float32 => {
+                let chosen = Input(0).binary(BinaryOp::Equal, Input(1)).select(Input(2), Input(3));
+                lowering.map(chosen, &shape, &inputs)?
+            }
+            other if moves_as_integer(other) => {
+                let [index, place, on, off] = [0, 1, 2, 3].map(IntExpression::Input);
+                lowering.int_map(index.equal(place).select(on, off), &shape, &inputs)?
+            }
             other => return Err(Unsupported::new(format!("values of type {other} are not supported"))),
         };
         lowering.output(0, output)

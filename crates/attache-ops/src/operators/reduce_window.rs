@@ -5,11 +5,16 @@
 //! that of a subgraph of one operator.
 
 use attache_base::{DataType, Shape, strides};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::{BuiltinOperator, ReduceWindowFunction};
 
-use crate::shared::combine::{COMBINABLE, Combinable, with_combinable};
-use crate::shared::support::{countable, elements, elements_mut, product};
+use crate::shared::combine::{
+    COMBINABLE, Combinable, combined_along, combined_floats, combined_integers, with_combinable,
+};
+use crate::shared::integers::filled;
+use crate::shared::spread::{self, Along};
+use crate::shared::support::{countable, elements, elements_mut, product, refuse};
 use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -183,6 +188,65 @@ impl ReduceWindow {
     }
 }
 
+/// Returns two neighbouring axes that hold all axes along which windows are larger than an element; `None` where there are
+/// none, or the tensor is padded between its elements or windows have gaps.
+fn plane(axes: &[Axis]) -> Option<usize> {
+    let is_moved = |axis: &Axis| axis.size > 1 || axis.stride > 1 || axis.before != 0 || axis.output != axis.input;
+    let first = axes.iter().position(is_moved)?;
+    let first = first.min(axes.len().checked_sub(2)?);
+    let rest = axes.iter().enumerate().filter(|(index, _)| ![first, first + 1].contains(index));
+    let is_plain = axes.iter().all(|axis| axis.spread == 1 && axis.dilation == 1 && axis.before >= 0);
+    (is_plain && rest.into_iter().all(|(_, axis)| !is_moved(axis))).then_some(first)
+}
+
+/// Emits the largest floats in windows that move along the axis `first` and the next one. Padding is left out.
+fn largest_in_plane(
+    lowering: &mut Lowering<'_>,
+    axes: &[Axis],
+    first: usize,
+    input: ValueId,
+) -> Result<ValueId, Unsupported> {
+    let shape = lowering.shape(input).clone();
+    let [outer, inner] = [&shape[..first], &shape[first + 2..]].map(|extents| extents.iter().product());
+    let plane = [axes[first], axes[first + 1]];
+    let image = lowering.reshape(input, &[outer, plane[0].input, plane[1].input, inner].into())?;
+    let window = Window {
+        kind: WindowKind::Maximum,
+        size: plane.map(|axis| axis.size),
+        strides: plane.map(|axis| axis.stride),
+        before: plane.map(|axis| axis.before as usize),
+        output: plane.map(|axis| axis.output),
+    };
+    let largest = lowering.emit(Primitive::Window(window), &[image])?;
+    lowering.reshape(largest, &axes.iter().map(|axis| axis.output).collect())
+}
+
+/// Emits the tensor with the padding of all axes, which has the value of the operator's second input.
+fn padded(lowering: &mut Lowering<'_>, axes: &[Axis], after: &[i64], input: ValueId) -> Result<ValueId, Unsupported> {
+    let along: Vec<Along> = axes.iter().map(|axis| Along { first: axis.before, step: axis.spread as i64 }).collect();
+    let extent = |(axis, after): (&Axis, &i64)| {
+        let spaced = axis.input.saturating_sub(1) * axis.spread + usize::from(axis.input > 0);
+        (spaced as i64 + axis.before + after) as usize
+    };
+    let output: Shape = axes.iter().zip(after).map(extent).collect();
+    let shape = lowering.shape(input).clone();
+    if output == shape {
+        return Ok(input);
+    }
+    filled(lowering, spread::map(&shape, &along, &output), input, 1)
+}
+
+/// Emits the elements of each window along an axis next to each other, along a new axis behind it.
+fn side_by_side(lowering: &mut Lowering<'_>, axis: usize, along: Axis, input: ValueId) -> Result<ValueId, Unsupported> {
+    let mut output = lowering.shape(input).to_vec();
+    let mut coordinates: Vec<Index> = (0..output.len()).map(|at| Index::Axis(at + usize::from(at > axis))).collect();
+    coordinates[axis] =
+        Index::Axis(axis).times(along.stride as i64).sum(Index::Axis(axis + 1).times(along.dilation as i64));
+    output[axis] = along.output;
+    output.insert(axis + 1, along.size);
+    lowering.emit(Primitive::IndexMap(IndexMap { output, coordinates, fill: None }), &[input])
+}
+
 impl Operator for ReduceWindow {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [input, start] = inputs.required();
@@ -211,6 +275,37 @@ impl Operator for ReduceWindow {
             reduce(self.combination, &axes, input, start, elements_mut(eval.outputs[0].bytes)?);
         });
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let list = |index: usize| lowering.integers(index).map(Some).map_err(|error| OpError::unsupported(error.0));
+        let windows = self.windows(list).map_err(refuse)?.ok_or_else(|| Unsupported::new("it has no windows"))?;
+        let axes = windows.axes(lowering.input_shape(0)?).map_err(refuse)?;
+        let (data_type, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
+        let (input, start) = (lowering.input(0)?, lowering.input(1)?);
+        let combined = match (data_type, self.combination, plane(&axes)) {
+            // The padding has the value that is combined with the result.
+            (DataType::Float32, Combination::Maximum, Some(first)) => largest_in_plane(lowering, &axes, first, input)?,
+            _ => {
+                let after: Vec<i64> = windows.padding.iter().map(|[_, after]| *after).collect();
+                let mut value = padded(lowering, &axes, &after, input)?;
+                let moved = axes.iter().enumerate().filter(|(_, along)| along.size > 1 || along.stride > 1);
+                for (axis, along) in moved {
+                    let apart = side_by_side(lowering, axis, *along, value)?;
+                    let folded = combined_along(lowering, (self.combination, data_type), vec![axis + 1], apart)?;
+                    let mut extents = lowering.shape(folded).to_vec();
+                    extents.remove(axis + 1);
+                    value = lowering.reshape(folded, &extents.into())?;
+                }
+                value
+            }
+        };
+        let start = lowering.reshape(start, &Shape::default())?;
+        let output = match data_type {
+            DataType::Float32 => lowering.map(combined_floats(self.combination)?, &shape, &[combined, start])?,
+            _ => lowering.int_map(combined_integers(self.combination, data_type), &shape, &[combined, start])?,
+        };
+        lowering.output(0, output)
     }
 }
 

@@ -186,7 +186,10 @@ impl Operator for Numbers {
             }
             _ => {}
         }
-        let input = lowering.float_input(0)?;
+        let input = match lowering.input_fact(0)?.data_type {
+            DataType::Int32 => lowering.input(0)?,
+            _ => lowering.float_input(0)?,
+        };
         self.folding.lower(lowering, self.reduction, input)
     }
 }

@@ -1,11 +1,13 @@
 //! REVERSE_SEQUENCE: for each index of the batch axis, the first elements along another axis in reverse, as many as a list
 //! says.
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{Gather, IntExpression, Primitive};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{elements, elements_mut, with_element};
+use crate::shared::support::{elements, elements_mut, refuse, with_element};
+use crate::shared::view::{Along, View};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -82,6 +84,39 @@ impl Operator for ReverseSequence {
             }
         });
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let shape = lowering.input_shape(0)?.clone();
+        let [sequence, batch] = self.axes(&shape, lowering.input_shape(1)?).map_err(refuse)?;
+        let (sequences, extent) = (shape[batch], shape[sequence]);
+        // The places of the elements that come to each place of each sequence. Lengths that are not those of a sequence,
+        // which are an error on the CPU, are clamped.
+        let lengths = lowering.input(1)?;
+        let lengths = lowering.reshape(lengths, &[sequences, 1].into())?;
+        let numbers: Vec<i32> = (0..extent).map(|place| place as i32).collect();
+        let numbers = lowering.constant(Constant::from_values([extent], &numbers))?;
+        let (length, place) = (IntExpression::Input(0).clamp((0, extent as i32)), IntExpression::Input(1));
+        let back = length.clone().plus(-1).subtract(place.clone());
+        let places = place.clone().less(length).select(back, place);
+        let places = lowering.int_map(places, &[sequences, extent].into(), &[lengths, numbers])?;
+        let places = lowering.reshape(places, &[sequences, extent, 1].into())?;
+        // A gather takes the two axes first.
+        let others = (0..shape.rank()).filter(|axis| ![sequence, batch].contains(axis));
+        let order: Vec<usize> = [batch, sequence].into_iter().chain(others).collect();
+        let position = |axis: usize| order.iter().position(|other| *other == axis).unwrap_or(axis);
+        let turned = |axes: &[usize], shape: &Shape| View {
+            output: axes.iter().map(|axis| shape[*axis]).collect(),
+            coordinates: (0..axes.len())
+                .map(|axis| Along::whole(axes.iter().position(|other| *other == axis).unwrap_or(axis)))
+                .collect(),
+        };
+        let input = lowering.input(0)?;
+        let first = turned(&order, &shape).lower(lowering, input)?;
+        let reversed = lowering.emit(Primitive::Gather(Gather { batch: 1, axis: 1 }), &[first, places])?;
+        let back: Vec<usize> = (0..shape.rank()).map(position).collect();
+        let output = turned(&back, &lowering.shape(reversed).clone()).lower(lowering, reversed)?;
+        lowering.output(0, output)
     }
 }
 

@@ -1,13 +1,13 @@
 //! RNN and UNIDIRECTIONAL_SEQUENCE_RNN: one step of recurrent units, and all steps of a sequence.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::activation;
-use crate::shared::recurrent::{Places, Recurrent};
+use crate::shared::recurrent::{Places, Recurrent, input_shapes};
 use crate::shared::sequence_lstm::Layout;
-use crate::shared::support::{countable, product};
+use crate::shared::support::{countable, product, refuse};
 use crate::{Code, Declaration, Definition, Facts, Input, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -75,5 +75,11 @@ impl Operator for Rnn {
         self.0.run(eval, &PLACES, &extents, |row, values| made[row * units..][..units].copy_from_slice(values))?;
         eval.outputs[0].values::<f32>()?.copy_from_slice(&made);
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let extents = PLACES.extents(self.0.layout, &input_shapes(lowering)?).map_err(refuse)?;
+        let output = self.0.lower(lowering, &PLACES, &extents)?;
+        lowering.output(0, output)
     }
 }

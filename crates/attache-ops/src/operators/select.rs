@@ -3,11 +3,11 @@
 //! condition has that shape too, is a scalar, or has one element for each outermost slice.
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::Expression::Input;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::elementwise::broadcast3;
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::integers::choose;
 use crate::shared::support::{broadcast, elements, elements_mut, same_type, with_element};
 use crate::{Code, Definition, Facts, Operator, input};
 
@@ -90,14 +90,7 @@ impl Operator for Select {
         let condition = self.condition(lowering.input_shape(0)?, &shape);
         let inputs = [lowering.input(0)?, lowering.input(1)?, lowering.input(2)?];
         let inputs = [lowering.reshape(inputs[0], &condition)?, inputs[1], inputs[2]];
-        let chosen = Input(0).select(Input(1), Input(2));
-        let output = match lowering.input_fact(1)?.data_type {
-            DataType::Float32 | DataType::Float16 => lowering.map(chosen, &shape, &inputs)?,
-            DataType::Bool | DataType::Int8 | DataType::UInt8 | DataType::Int16 => {
-                lowering.integer_map(chosen, &shape, &inputs)?
-            }
-            other => return Err(Unsupported::new(format!("a device may round integers of type {other}"))),
-        };
+        let output = choose(lowering, lowering.input_fact(1)?.data_type, &inputs)?;
         lowering.output(0, output)
     }
 }

@@ -2,13 +2,13 @@
 //! operators of two tensors of one shape. Integers wrap.
 
 use attache_base::DataType;
-use attache_gpu_ir::Expression::{self, Input as Element};
-use attache_gpu_ir::{BinaryOp, IntBinaryOp, IntExpression};
+use attache_gpu_ir::{IntBinaryOp, IntExpression};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::one_of;
-use crate::shared::combine::{COMBINABLE, Combinable, with_combinable};
+use crate::shared::combine::{COMBINABLE, Combinable, combined_floats, combined_integers, with_combinable};
+use crate::shared::integers::{moves_as_integer, wrapped};
 use crate::shared::support::{elements, elements_mut, with_element};
 use crate::{Code, Combination, Declaration, Definition, Facts, Input, Operator, Parsed, input};
 
@@ -69,6 +69,19 @@ impl Function {
             Self::ShiftLeft => &[Int8, Int16, Int32],
         }
     }
+
+    /// Returns the function of two elements of this type for a device.
+    fn of_integers(self, data_type: DataType) -> IntExpression {
+        let [left, right] = [0, 1].map(IntExpression::Input);
+        match self {
+            Self::Combine(combination) => combined_integers(combination, data_type),
+            Self::And => left.binary(IntBinaryOp::And, right),
+            Self::ShiftLeft => {
+                let count = right.binary(IntBinaryOp::And, IntExpression::Constant(31));
+                wrapped(left.binary(IntBinaryOp::ShiftLeft, count), data_type)
+            }
+        }
+    }
 }
 
 impl Operator for Binary {
@@ -114,34 +127,16 @@ impl Operator for Binary {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        let Function::Combine(combination) = self.function else {
-            return Err(Unsupported::new("a device has no function of the bits"));
-        };
         let (shape, data_type) = (lowering.output_shape(0)?.clone(), lowering.input_fact(0)?.data_type);
         let inputs = [lowering.input(0)?, lowering.input(1)?];
-        let output = match (data_type, combination) {
-            (DataType::Float32, _) => {
-                let formula: fn(Expression, Expression) -> Expression = match combination {
-                    Combination::Sum => Expression::add,
-                    Combination::Product => Expression::multiply,
-                    Combination::Maximum => |a, b| a.binary(BinaryOp::Maximum, b),
-                    Combination::Minimum => |a, b| a.binary(BinaryOp::Minimum, b),
-                    Combination::All | Combination::Any => return Err(Unsupported::new("truth values of floats")),
-                };
-                lowering.map(formula(Element(0), Element(1)), &shape, &inputs)?
+        let output = match (data_type, self.function) {
+            (DataType::Float32, Function::Combine(combination)) => {
+                lowering.map(combined_floats(combination)?, &shape, &inputs)?
             }
-            (DataType::Int32, _) => {
-                let function = match combination {
-                    Combination::Sum => IntBinaryOp::Add,
-                    Combination::Product => IntBinaryOp::Multiply,
-                    Combination::Maximum => IntBinaryOp::Maximum,
-                    Combination::Minimum => IntBinaryOp::Minimum,
-                    Combination::All | Combination::Any => return Err(Unsupported::new("truth values of integers")),
-                };
-                let formula = IntExpression::Input(0).binary(function, IntExpression::Input(1));
-                lowering.int_map(formula, &shape, &inputs)?
+            (other, _) if !moves_as_integer(other) => {
+                return Err(Unsupported::new(format!("a device does not compute with elements of type {other}")));
             }
-            (other, _) => return Err(Unsupported::new(format!("elements of type {other} do not wrap on a device"))),
+            _ => lowering.int_map(self.function.of_integers(data_type), &shape, &inputs)?,
         };
         lowering.output(0, output)
     }

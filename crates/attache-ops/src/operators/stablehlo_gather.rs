@@ -3,12 +3,13 @@
 //! The output has the axes of the indices without that of the index vectors (the batch), and those of a slice that are not
 //! collapsed, which stand at `offset_dims`.
 
-use attache_base::{Shape, strides};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, Shape, strides};
+use attache_gpu_ir::{Gather, IntBinaryOp, IntExpression, Primitive, ReduceOp, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::slices::{SliceAxes, integers_of, vectors};
-use crate::shared::support::{countable, elements, elements_mut, with_element};
+use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -53,6 +54,39 @@ impl StablehloGather {
     }
 }
 
+impl StablehloGather {
+    /// Emits the offset of each slice in the operand, with extent 1 along the axes of the output that are those of a slice.
+    fn starts(&self, lowering: &mut Lowering<'_>, operand: &Shape, output: &Shape) -> Result<ValueId, Unsupported> {
+        let steps = strides(operand);
+        let of_axis = |number: &dyn Fn(usize) -> usize| -> Vec<i32> {
+            self.axes.named.iter().map(|axis| number(*axis) as i32).collect()
+        };
+        let (most, step) = (of_axis(&|axis| operand[axis] - self.sizes[axis]), of_axis(&|axis| steps[axis]));
+        let mut indices = lowering.input(1)?;
+        let mut shape = lowering.shape(indices).to_vec();
+        if self.axes.vector == shape.len() {
+            shape.push(1);
+            indices = lowering.reshape(indices, &shape.clone().into())?;
+        }
+        // One number for each axis that is named, along the axis of the index vectors.
+        let mut along = vec![1; shape.len()];
+        along[self.axes.vector] = self.axes.named.len();
+        let most = lowering.constant(Constant::from_values(along.clone(), &most))?;
+        let step = lowering.constant(Constant::from_values(along, &step))?;
+        let [index, most_at, step_at] = [0, 1, 2].map(IntExpression::Input);
+        let low = index.binary(IntBinaryOp::Maximum, IntExpression::Constant(0));
+        let place = low.binary(IntBinaryOp::Minimum, most_at).multiply(step_at);
+        let places = lowering.int_map(place, &shape.into(), &[indices, most, step])?;
+        let axes = vec![self.axes.vector];
+        let starts = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes }, &[places])?;
+        let extents = output.iter().enumerate().map(|(axis, extent)| match self.axes.window.contains(&axis) {
+            true => 1,
+            false => *extent,
+        });
+        lowering.reshape(starts, &extents.collect())
+    }
+}
+
 impl Operator for StablehloGather {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [operand, indices] = inputs.required();
@@ -86,6 +120,31 @@ impl Operator for StablehloGather {
             }
         });
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (operand, output) = (lowering.input_shape(0)?.clone(), lowering.output_shape(0)?.clone());
+        i32::try_from(operand.elements()).map_err(|_| Unsupported::new("an operand of 2³¹ elements or more"))?;
+        self.output(&operand, lowering.input_shape(1)?).map_err(refuse)?;
+        let starts = self.starts(lowering, &operand, &output)?;
+        // The offset of each element in its slice, with extent 1 along the axes of the batch.
+        let kept: Vec<usize> = self.axes.kept(operand.rank()).collect();
+        let steps = strides(&operand);
+        let slice = output.iter().enumerate().map(|(axis, extent)| match self.axes.window.contains(&axis) {
+            true => *extent,
+            false => 1,
+        });
+        let slice: Shape = slice.collect();
+        let offsets = self.axes.places(&slice, |axis| steps[kept[axis]]).map(|(_, offset)| offset as i32);
+        let offsets = offsets.collect::<Vec<_>>();
+        let offsets = lowering.constant(Constant::from_values(slice, &offsets))?;
+        let sum = IntExpression::Input(0).add(IntExpression::Input(1));
+        let places = lowering.int_map(sum, &output, &[starts, offsets])?;
+        let places = lowering.reshape(places, &[&output[..], &[1]].concat().into())?;
+        let input = lowering.input(0)?;
+        let elements = lowering.reshape(input, &[operand.elements()].into())?;
+        let gathered = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[elements, places])?;
+        lowering.output(0, gathered)
     }
 }
 

@@ -1,11 +1,11 @@
 //! STABLEHLO_PAD: the input with a value around it and between its elements. Negative padding at an end cuts elements.
 
-use attache_base::{DataType, Shape};
-use attache_gpu_ir::{Index, IndexMap, Primitive};
+use attache_base::Shape;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::spread::{Along, spread};
+use crate::shared::integers::filled;
+use crate::shared::spread::{self, Along, spread};
 use crate::shared::support::{countable, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
@@ -82,21 +82,11 @@ impl Operator for Pad {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (shape, output) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         self.output(shape).map_err(refuse)?;
-        if self.between.iter().any(|between| *between > 0) {
-            return Err(Unsupported::new("padding between elements"));
-        }
-        let constant = lowering.input_fact(1)?.constant.as_ref();
-        let constant = constant.ok_or_else(|| Unsupported::new("input 1 is not constant"))?;
-        let is_exact =
-            matches!(lowering.input_fact(0)?.data_type, DataType::Float32 | DataType::Int8 | DataType::UInt8);
-        let fill = constant.floats().map(|values| values[0]);
-        let fill = fill.or_else(|| constant.integers().map(|values| values[0] as f32)).filter(|_| is_exact);
-        let fill = fill.ok_or_else(|| Unsupported::new("a value of this type as padding"))?;
+        let axes =
+            self.before.iter().zip(&self.between).map(|(first, between)| Along { first: *first, step: between + 1 });
+        let map = spread::map(shape, &axes.collect::<Vec<_>>(), &output);
         let input = lowering.input(0)?;
-        let coordinates =
-            self.before.iter().enumerate().map(|(axis, before)| Index::Axis(axis).plus(-before)).collect();
-        let map = IndexMap { output: output.to_vec(), coordinates, fill: Some(fill) };
-        let padded = lowering.emit(Primitive::IndexMap(map), &[input])?;
+        let padded = filled(lowering, map, input, 1)?;
         lowering.output(0, padded)
     }
 }

@@ -8,14 +8,20 @@
 //! bytes, with weights over the times and kept values of 16 bits.
 
 use attache_base::{Activation, DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError, TensorRef};
+use attache_gpu_ir::Expression::{self, Input};
+use attache_gpu_ir::{IntExpression, Primitive, ReduceOp, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, one_of, positive};
 use crate::shared::byte_products::{Bytes, Matrix, dequantized};
+use crate::shared::exact::{affine, grid, is_exact, rescaled};
 use crate::shared::quantized::QuantizationParameters;
-use crate::shared::support::{countable, product};
+use crate::shared::recurrent::input_shapes;
+use crate::shared::steps;
+use crate::shared::support::{countable, product, refuse};
+use crate::shared::view::View;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -181,6 +187,103 @@ impl Svdf {
     }
 }
 
+impl Svdf {
+    /// Emits the values that the filters keep after a step, `[batches, filters, times]`, as the new state. `products` are
+    /// those of the filters and the input, `[batches, filters]`.
+    fn keep(
+        &self,
+        lowering: &mut Lowering<'_>,
+        extents: &Extents,
+        state: ValueId,
+        products: ValueId,
+    ) -> Result<ValueId, Unsupported> {
+        let Extents { batches, filters, times, .. } = *extents;
+        let all = Shape::from([batches, filters, times]);
+        let state = lowering.reshape(state, &all)?;
+        let newest = lowering.reshape(products, &[batches, filters, 1].into())?;
+        let kept = match times {
+            1 => newest,
+            _ => {
+                let others = View::slices(&all, 2, 1, times - 1).lower(lowering, state)?;
+                lowering.emit(Primitive::Concatenate { axis: 2 }, &[others, newest])?
+            }
+        };
+        let state = lowering.reshape(kept, &[batches, filters * times].into())?;
+        lowering.set_state(STATE, state)?;
+        Ok(kept)
+    }
+
+    /// Emits the sums over the times and the filters of each unit of `weighted`, `[batches, filters, times]`.
+    fn sum(&self, lowering: &mut Lowering<'_>, extents: &Extents, weighted: ValueId) -> Result<ValueId, Unsupported> {
+        let Extents { batches, times, units, .. } = *extents;
+        let rows = lowering.reshape(weighted, &[batches, units, self.rank * times].into())?;
+        let sums = lowering.emit(Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![2] }, &[rows])?;
+        lowering.reshape(sums, &[batches, units].into())
+    }
+
+    /// Emits a step in floats. With integers, the products of the filters are rounded to what the state can represent.
+    fn lower_floats(&self, lowering: &mut Lowering<'_>, extents: &Extents) -> Result<ValueId, Unsupported> {
+        let Extents { batches, filters, times, units, .. } = *extents;
+        let stored = lowering.stored_input(STATE)?;
+        let grid = if stored.data_type == DataType::Float32 { None } else { Some(grid(stored)?) };
+        let (input, matrix) = (lowering.float_input(0)?, steps::weights(lowering, 1)?);
+        let mut products = steps::product(lowering, input, matrix, None)?;
+        if let Some(grid) = grid {
+            let rounded = grid.dequantize(grid.quantize(Input(0)));
+            products = lowering.map(rounded, &[batches, filters].into(), &[products])?;
+        }
+        let (state, over_time) = (lowering.float_input(STATE)?, steps::weights(lowering, 2)?);
+        let kept = self.keep(lowering, extents, state, products)?;
+        let all = Shape::from([batches, filters, times]);
+        let weighted = lowering.map(Input(0).multiply(Input(1)), &all, &[kept, over_time])?;
+        let mut operands = vec![self.sum(lowering, extents, weighted)?];
+        let mut sum: Expression = Input(0);
+        if lowering.has_input(3) {
+            let unit = match grid {
+                Some(grid) => grid.scale * affine(lowering.stored_input(2)?)?.scale,
+                None => 1.0,
+            };
+            operands.push(steps::biases(lowering, 3, unit)?);
+            sum = sum.add(Input(1));
+        }
+        // The kernel of integers applies no activation.
+        let activation = if grid.is_some() { Activation::None } else { self.activation };
+        let output = sum.activation(activation);
+        let output = output.ok_or_else(|| Unsupported::new(format!("the fused activation {activation:?}")))?;
+        lowering.map(output, &[batches, units].into(), &operands)
+    }
+
+    /// Emits a step in integers, which computes what the CPU does.
+    fn lower_integers(&self, lowering: &mut Lowering<'_>, extents: &Extents) -> Result<ValueId, Unsupported> {
+        let Extents { batches, filters, times, units, .. } = *extents;
+        let scale = |index: usize| Ok::<_, Unsupported>(affine(lowering.input_fact(index)?)?.scale);
+        let (input, output) = (affine(lowering.input_fact(0)?)?, affine(lowering.output_fact(0)?)?);
+        let to_state = Multiplier::new(f64::from(input.scale * scale(1)? / scale(STATE)?));
+        let to_output = Multiplier::new(f64::from(scale(STATE)? * scale(2)? / output.scale));
+        let output_point = output.zero_point;
+        let (data, matrix) = (lowering.input(0)?, lowering.input(1)?);
+        let products = steps::product_from(lowering, data, matrix, None, input.zero_point)?;
+        let words = (i16::MIN.into(), i16::MAX.into());
+        let rounded = rescaled(IntExpression::Input(0), to_state, Rounding::Twice).clamp(words);
+        let products = lowering.int_map(rounded, &[batches, filters].into(), &[products])?;
+        let (state, over_time) = (lowering.input(STATE)?, lowering.input(2)?);
+        let kept = self.keep(lowering, extents, state, products)?;
+        let all = Shape::from([batches, filters, times]);
+        let weighted = IntExpression::Input(0).multiply(IntExpression::Input(1));
+        let weighted = lowering.int_map(weighted, &all, &[kept, over_time])?;
+        let mut operands = vec![self.sum(lowering, extents, weighted)?];
+        let mut sum = IntExpression::Input(0);
+        if lowering.has_input(3) {
+            operands.push(lowering.input(3)?);
+            sum = sum.add(IntExpression::Input(1));
+        }
+        // Clamped before the zero point is added, so that the addition cannot wrap.
+        let bounds = (i32::from(i8::MIN) - output_point, i32::from(i8::MAX) - output_point);
+        let output = rescaled(sum, to_output, Rounding::Twice).clamp(bounds).plus(output_point);
+        lowering.int_map(output, &[batches, units].into(), &operands)
+    }
+}
+
 /// Drops the oldest of the `times` values that each filter keeps, and appends a new one.
 fn shift<T: Copy>(kept: &mut [T], times: usize, products: &[T]) {
     for (kept, product) in kept.chunks_exact_mut(times).zip(products) {
@@ -241,6 +344,20 @@ impl Operator for Svdf {
                 })
             }
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let shapes = input_shapes(lowering)?;
+        let shapes = std::array::from_fn(|index| shapes.get(index).copied().flatten());
+        let extents = self.extents(shapes).map_err(refuse)?;
+        if extents.times == 0 {
+            return Err(Unsupported::new("it keeps no times"));
+        }
+        let output = match is_exact(lowering, 0) {
+            true => self.lower_integers(lowering, &extents)?,
+            false => self.lower_floats(lowering, &extents)?,
+        };
+        lowering.output(0, output)
     }
 }
 

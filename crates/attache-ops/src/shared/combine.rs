@@ -1,8 +1,12 @@
 //! [`Combination`] of elements of any numeric type.
 
+use attache_base::DataType;
+use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression, Primitive, ReduceOp, ValueId};
+use attache_graph::{Lowering, Unsupported};
 use half::f16;
 
 use crate::Combination;
+use crate::shared::integers::{moves_as_integer, ordered, wrapped};
 
 /// A type whose elements can be combined. Integers wrap; any element other than 0 is true.
 pub(crate) trait Combinable: bytemuck::Pod {
@@ -93,6 +97,79 @@ macro_rules! with_combinable {
     }};
 }
 pub(crate) use with_combinable;
+
+/// Returns, for a device, the expression of two floats combined, `Input(0)` and `Input(1)`.
+pub(crate) fn combined_floats(combination: Combination) -> Result<Expression, Unsupported> {
+    let [left, right] = [0, 1].map(Expression::Input);
+    let function = match combination {
+        Combination::Sum => BinaryOp::Add,
+        Combination::Product => BinaryOp::Multiply,
+        Combination::Maximum => BinaryOp::Maximum,
+        Combination::Minimum => BinaryOp::Minimum,
+        Combination::All | Combination::Any => return Err(Unsupported::new("truth values of floats")),
+    };
+    Ok(left.binary(function, right))
+}
+
+/// Returns, for a device, the expression of two integers or truth values combined, `Input(0)` and `Input(1)`, which are
+/// of the type `data_type`.
+pub(crate) fn combined_integers(combination: Combination, data_type: DataType) -> IntExpression {
+    use IntExpression::{Constant, Input};
+    let is_truth = data_type == DataType::Bool;
+    let extremum = |function| {
+        let [left, right] = [0, 1].map(|index| ordered(Input(index), data_type));
+        ordered(left.binary(function, right), data_type)
+    };
+    let truth = |x: IntExpression| x.select(Constant(1), Constant(0));
+    match combination {
+        Combination::Sum if is_truth => extremum(IntBinaryOp::Maximum),
+        Combination::Sum => wrapped(Input(0).add(Input(1)), data_type),
+        Combination::Product if is_truth => extremum(IntBinaryOp::Minimum),
+        Combination::Product => wrapped(Input(0).multiply(Input(1)), data_type),
+        Combination::Maximum => extremum(IntBinaryOp::Maximum),
+        Combination::Minimum => extremum(IntBinaryOp::Minimum),
+        Combination::All => truth(Input(0)).multiply(truth(Input(1))),
+        Combination::Any => Input(0).select(Constant(1), truth(Input(1))),
+    }
+}
+
+/// Emits the elements along axes combined to one, for a value of the type `data_type`, and returns the result.
+pub(crate) fn combined_along(
+    lowering: &mut Lowering<'_>,
+    (combination, data_type): (Combination, DataType),
+    axes: Vec<usize>,
+    value: ValueId,
+) -> Result<ValueId, Unsupported> {
+    use IntExpression::{Constant, Input};
+    let reduction = match combination {
+        Combination::Sum if data_type != DataType::Bool => ReduceOp::Sum,
+        Combination::Product if data_type != DataType::Bool => ReduceOp::Product,
+        Combination::Sum | Combination::Maximum | Combination::Any => ReduceOp::Maximum,
+        Combination::Product | Combination::Minimum | Combination::All => ReduceOp::Minimum,
+    };
+    let reduce = Primitive::Reduce { reduction, axes };
+    let is_truth = matches!(combination, Combination::All | Combination::Any);
+    if data_type == DataType::Float32 && !is_truth {
+        return lowering.emit(reduce, &[value]);
+    }
+    if !moves_as_integer(data_type) {
+        return Err(Unsupported::new(format!("elements of type {data_type} are not combined on a device")));
+    }
+    let key = match is_truth {
+        true => Input(0).select(Constant(1), Constant(0)),
+        false if matches!(reduction, ReduceOp::Maximum | ReduceOp::Minimum) => ordered(Input(0), data_type),
+        false => Input(0),
+    };
+    let shape = lowering.shape(value).clone();
+    let value = lowering.int_map(key, &shape, &[value])?;
+    let combined = lowering.emit(reduce, &[value])?;
+    let after = match reduction {
+        ReduceOp::Maximum | ReduceOp::Minimum if !is_truth => ordered(Input(0), data_type),
+        _ => wrapped(Input(0), data_type),
+    };
+    let shape = lowering.shape(combined).clone();
+    lowering.int_map(after, &shape, &[combined])
+}
 
 /// Types that can be combined.
 pub(crate) const COMBINABLE: [attache_base::DataType; 12] = {

@@ -4,12 +4,15 @@
 //! Weights may have 8 bits: inputs and outputs are then quantized to bytes, with one scale for each row.
 
 use attache_base::{Activation, DataType, Shape};
-use attache_graph::{Eval, OpError, TensorRef};
+use attache_gpu_ir::Expression::Input;
+use attache_gpu_ir::ValueId;
+use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
 
 use crate::Facts;
 use crate::definition::one_of;
 use crate::shared::byte_products::{Bytes, Matrix};
 use crate::shared::sequence_lstm::Layout;
+use crate::shared::steps::{Steps, product, weights};
 
 /// Indices, among an operator's inputs, of the tensors of one direction.
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +189,44 @@ impl Recurrent {
         }
         eval.host.set_state(places.state, bytemuck::cast_slice(&state))
     }
+
+    /// Emits all steps of one direction and returns its output.
+    pub(crate) fn lower(
+        &self,
+        lowering: &mut Lowering<'_>,
+        places: &Places,
+        extents: &Extents,
+    ) -> Result<ValueId, Unsupported> {
+        let Extents { times, batches, units, .. } = *extents;
+        let steps = Steps { layout: self.layout, times, batches, is_reversed: places.is_reversed };
+        steps.check()?;
+        let (matrix, recurrent) = (weights(lowering, places.weights)?, weights(lowering, places.recurrent)?);
+        let (input, bias) = (lowering.float_input(places.input)?, lowering.float_input(places.bias)?);
+        let mut sums = product(lowering, input, matrix, Some(bias))?;
+        if let Some([other, matrix]) = places.auxiliary {
+            let (other, matrix) = (lowering.float_input(other)?, weights(lowering, matrix)?);
+            let (others, shape) = (product(lowering, other, matrix, None)?, lowering.shape(sums).clone());
+            sums = lowering.map(Input(0).add(Input(1)), &shape, &[others, sums])?;
+        }
+        let unit = Input(0).add(Input(1)).activation(self.activation);
+        let unit = unit.ok_or_else(|| Unsupported::new(format!("the fused activation {:?}", self.activation)))?;
+        let mut state = lowering.float_input(places.state)?;
+        let mut outputs = Vec::with_capacity(times);
+        for time in steps.order() {
+            let of_input = steps.at(lowering, sums, time)?;
+            let of_output = product(lowering, state, recurrent, None)?;
+            state = lowering.map(unit.clone(), &[batches, units].into(), &[of_output, of_input])?;
+            outputs.push(state);
+        }
+        lowering.set_state(places.state, state)?;
+        steps.joined(lowering, outputs, &extents.output(self.layout, units))
+    }
+}
+
+/// Returns the shapes of the inputs of a node; `None` for inputs that are left out.
+pub(crate) fn input_shapes<'a>(lowering: &Lowering<'a>) -> Result<Vec<Option<&'a Shape>>, Unsupported> {
+    let shape = |index| lowering.has_input(index).then(|| lowering.input_shape(index)).transpose();
+    (0..lowering.input_count()).map(shape).collect()
 }
 
 #[cfg(test)]

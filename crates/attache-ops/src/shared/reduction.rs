@@ -202,6 +202,24 @@ fn divided(factor: Multiplier, count: i64) -> Multiplier {
     Multiplier { mantissa, exponent: factor.exponent - digits }
 }
 
+/// Returns the expression `(Input(0) × 2¹⁶ + Input(1)) / count`, rounded towards zero, for an `Input(1)` that is not
+/// negative.
+fn mean_of_halves(count: i32) -> IntExpression {
+    let count = IntExpression::Constant(count);
+    let quotient = |of: IntExpression| of.binary(IntBinaryOp::Divide, count.clone());
+    let rest = |of: IntExpression| of.clone().subtract(quotient(of).multiply(count.clone()));
+    let upper = IntExpression::Input(0);
+    // Both are rounded down, so that the rest is not negative.
+    let is_below = rest(upper.clone()).less(IntExpression::Constant(0));
+    let whole = quotient(upper.clone()).subtract(is_below.clone());
+    let left = rest(upper).add(is_below.multiply(count.clone()));
+    let lower = left.shifted_left(16).add(IntExpression::Input(1));
+    let floor = whole.shifted_left(16).add(quotient(lower.clone()));
+    let is_above = floor.clone().less(IntExpression::Constant(0));
+    let is_inexact = IntExpression::Constant(0).less(rest(lower));
+    floor.add(is_above.multiply(is_inexact))
+}
+
 impl Folding {
     /// Parses the options of a reduction operator.
     pub(crate) fn parse(declaration: &Declaration<'_>) -> Result<Self, OpError> {
@@ -269,6 +287,27 @@ impl Folding {
     ) -> Result<(), Unsupported> {
         let output = self.fold(lowering, reduction, input)?;
         lowering.output(0, output)
+    }
+
+    /// Emits the mean of plain integers of 32 bits, rounded towards zero, as output 0.
+    ///
+    /// Sums of 32 bits would wrap, so the upper and the lower halves of the elements are summed apart. With
+    /// `sum = upper × 2¹⁶ + lower`, the quotient and the rest of `upper / count` are those of the sum's upper part.
+    pub(crate) fn lower_integer_mean(self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (shape, output) = (lowering.input_shape(0)?.clone(), lowering.output_shape(0)?.clone());
+        let count = shape.elements() / output.elements().max(1);
+        // Up to here, rest × 2¹⁶ + lower is below 2³¹.
+        let count = i32::try_from(count).ok().filter(|count| *count <= 1 << 14);
+        let count = count.ok_or_else(|| Unsupported::new("the mean of more than 16,384 integers of 32 bits"))?;
+        let input = lowering.input(0)?;
+        let mut sum = |part: IntExpression| {
+            let part = lowering.int_map(part, &shape, &[input])?;
+            self.fold(lowering, ReduceOp::Sum, part)
+        };
+        let upper = sum(IntExpression::Input(0).shifted_right(16))?;
+        let lower = sum(IntExpression::Input(0).binary(IntBinaryOp::And, IntExpression::Constant(0xffff)))?;
+        let mean = lowering.int_map(mean_of_halves(count), &output, &[upper, lower])?;
+        lowering.output(0, mean)
     }
 
     /// Emits the reduction of `input` and returns the result in the shape of output 0.
@@ -344,6 +383,21 @@ mod tests {
         for total in -5120..5080 {
             let stored = -128 + thresholds.partition_point(|least| *least <= total) as i32;
             assert_eq!(stored, sum.stored(total.into()).clamp(-128, 127), "{total}");
+        }
+    }
+
+    #[test]
+    fn means_of_halves_are_rounded_towards_zero() {
+        for (numbers, expected) in [
+            (&[-1, -2, -2][..], -1),
+            (&[i32::MAX, i32::MAX, i32::MAX - 1], i32::MAX - 1),
+            (&[i32::MIN, i32::MIN, i32::MIN], i32::MIN),
+            (&[i32::MIN, i32::MAX], 0),
+            (&[7, -100_000, 65_536], -11_485),
+        ] {
+            let upper = numbers.iter().map(|number| number >> 16).sum();
+            let lower = numbers.iter().map(|number| number & 0xffff).sum();
+            assert_eq!(mean_of_halves(numbers.len() as i32).evaluate(&[upper, lower]), expected, "{numbers:?}");
         }
     }
 

@@ -3,8 +3,8 @@
 
 mod exact;
 
-use attache_base::{DataType, Element, Shape};
-use attache_gpu_ir::{Primitive, Resample, Sampling};
+use attache_base::{Constant, DataType, Element, Shape};
+use attache_gpu_ir::{Gather, Primitive, Resample, Sampling};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::resize as stored;
@@ -44,6 +44,17 @@ impl Resize {
         nearest(engine, resize, input.values::<T>()?, eval.outputs[0].values::<T>()?);
         Ok(())
     }
+}
+
+/// Emits the nearest pixels of integers: floats do not represent all of 32 bits, so rows and columns are gathered.
+fn lower_nearest_integers(lowering: &mut Lowering<'_>, resize: &Kernel) -> Result<(), Unsupported> {
+    let mut pixels = lowering.input(0)?;
+    for axis in 0..2 {
+        let places: Vec<i32> = (0..resize.output[axis]).map(|index| resize.nearest(axis, index) as i32).collect();
+        let places = lowering.constant(Constant::from_values([places.len(), 1], &places))?;
+        pixels = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: axis + 1 }), &[pixels, places])?;
+    }
+    lowering.output(0, pixels)
 }
 
 impl Operator for Resize {
@@ -97,6 +108,9 @@ impl Operator for Resize {
             let output = as_stored(lowering, nearest)?;
             return lowering.output(0, output);
         }
+        if lowering.input_fact(0)?.data_type == DataType::Int32 && sampling == Sampling::Nearest {
+            return lower_nearest_integers(lowering, &resize);
+        }
         let input = lowering.float_input(0)?;
         let output = lowering.emit(Primitive::Resample(resample), &[input])?;
         lowering.output(0, output)
@@ -105,7 +119,6 @@ impl Operator for Resize {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::Constant;
     use attache_graph::Fact;
 
     use super::*;

@@ -1,6 +1,7 @@
 //! Spreads the elements of a tensor over a larger one: STABLEHLO_PAD and DILATE.
 
 use attache_base::{Shape, strides};
+use attache_gpu_ir::{Index, IndexMap};
 
 /// The place of the first element along an axis of the larger tensor, negative where elements are cut, and the distance of
 /// neighbours.
@@ -30,9 +31,41 @@ pub(crate) fn spread((input, from): (&[u8], &Shape), axes: &[Along], fill: &[u8]
     }
 }
 
+/// Returns the index map, without a fill value, that takes the elements of a tensor of shape `from` to their places in one of
+/// shape `to`.
+pub(crate) fn map(from: &Shape, axes: &[Along], to: &Shape) -> IndexMap {
+    let coordinate = |(axis, along): (usize, &Along)| {
+        if along.step == 1 {
+            return Index::Axis(axis).plus(-along.first);
+        }
+        // Division needs a distance from the first element that is not negative, so whole steps are added before and
+        // subtracted after. Between the elements, the rest moves the coordinate behind the last one.
+        let steps = along.first.max(0).div_euclid(along.step) + 1;
+        let distance = Index::Axis(axis).plus(steps * along.step - along.first);
+        let behind = distance.clone().modulo(along.step).times(from[axis] as i64 + steps);
+        distance.divided_by(along.step).plus(-steps).sum(behind)
+    };
+    IndexMap { output: to.to_vec(), coordinates: axes.iter().enumerate().map(coordinate).collect(), fill: None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_map_takes_elements_to_their_places() {
+        for (first, step) in [(0, 1), (2, 1), (-1, 1), (0, 3), (4, 3), (-2, 3), (-4, 2), (7, 2)] {
+            let (axes, from, to) = ([Along { first, step }], Shape::from([5]), Shape::from([14]));
+            let mut output = [0; 14];
+            spread((&[1, 2, 3, 4, 5], &from), &axes, &[0], (&mut output, &to));
+            let coordinates = &map(&from, &axes, &to).coordinates[0];
+            let found = (0..14).map(|at| match coordinates.evaluate(&[at]) {
+                at @ 0..5 => at as u8 + 1,
+                _ => 0,
+            });
+            assert_eq!(found.collect::<Vec<u8>>(), output, "{first} {step}");
+        }
+    }
 
     #[test]
     fn elements_are_apart() {

@@ -305,7 +305,9 @@ pub struct Partition<'a> {
     pub nodes: Vec<(NodeId, Claim)>,
     /// Non-constant tensors that the partition reads and that are made outside of it, ascending.
     pub inputs: Vec<TensorId>,
-    /// Tensors that the partition makes and that are read outside of it or are outputs of the graph, ascending.
+    /// Tensors that the partition makes and that are read outside of it or are outputs of the graph, ascending. Variables
+    /// that nodes of the partition read are among them: the kernel finds their values in the inputs, and writes the values
+    /// that they have after the run. What it does not write stays as it is.
     pub outputs: Vec<TensorId>,
 }
 

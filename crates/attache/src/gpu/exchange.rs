@@ -11,7 +11,7 @@ use half::f16;
 pub(super) fn is_stored(data_type: DataType, storage: StorageFormat) -> bool {
     match storage {
         StorageFormat::Bytes(_) => matches!(data_type, DataType::Int8 | DataType::UInt8),
-        _ => matches!(data_type, DataType::Float32 | DataType::Int32),
+        _ => matches!(data_type, DataType::Float32 | DataType::Int32 | DataType::UInt32),
     }
 }
 
@@ -58,6 +58,7 @@ pub(super) fn to_device(data_type: DataType, scalar: Scalar, storage: StorageFor
         DataType::UInt8 => integers_to_device(representation, bytes, |bytes| u8::from_le_bytes(bytes).into()),
         DataType::Bool => integers_to_device(representation, bytes, |[truth]| (truth != 0).into()),
         DataType::Int16 => integers_to_device(representation, bytes, |bytes| i16::from_le_bytes(bytes).into()),
+        DataType::UInt16 => integers_to_device(representation, bytes, |bytes| u16::from_le_bytes(bytes).into()),
         DataType::Int64 => integers_to_device(representation, bytes, i64::from_le_bytes),
         _ => return Cow::Borrowed(bytes),
     })
@@ -93,9 +94,9 @@ fn integers_from_device<const N: usize>(
     integer: impl Fn([u8; N]) -> i32,
 ) {
     match data_type {
-        DataType::Int32 => put(from, to, |element| integer(element).to_le_bytes()),
+        DataType::Int32 | DataType::UInt32 => put(from, to, |element| integer(element).to_le_bytes()),
         DataType::Int64 => put(from, to, |element| i64::from(integer(element)).to_le_bytes()),
-        DataType::Int16 => put(from, to, |element| (integer(element) as i16).to_le_bytes()),
+        DataType::Int16 | DataType::UInt16 => put(from, to, |element| (integer(element) as i16).to_le_bytes()),
         DataType::Bool => put(from, to, |element| [u8::from(integer(element) != 0)]),
         _ => put(from, to, |element| [integer(element) as u8]),
     }
@@ -112,6 +113,8 @@ mod tests {
             (DataType::UInt8, vec![0xff, 0x00, 0x7f]),
             (DataType::Bool, vec![1, 0, 1]),
             (DataType::Int16, vec![0xff, 0xff, 0x00, 0x80]),
+            (DataType::UInt16, vec![0xff, 0xff, 0x00, 0x80]),
+            (DataType::UInt32, vec![0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x80]),
             (DataType::Int64, [-5i64, 1 << 30].iter().flat_map(|integer| integer.to_le_bytes()).collect()),
             (
                 DataType::Float16,

@@ -76,7 +76,9 @@ pub(super) fn stitch(partition: Partition<'_>, asked: Option<Quantized>) -> Resu
         let types: Vec<DataType> = tensors.map(|tensor| graph.fact(tensor).data_type).collect();
         let inputs = as_read(&mut program, lowered, &inputs, &types, origin)?;
         let outputs = program.append(&lowered.program, &inputs, origin);
-        values.extend(node.outputs.iter().copied().zip(outputs));
+        // A node that follows reads the new value of a variable.
+        let states = lowered.states.iter().filter_map(|input| node.inputs[*input]);
+        values.extend(node.outputs.iter().copied().chain(states).zip(outputs));
     }
     for tensor in &partition.outputs {
         let value = values.get(tensor).copied();

@@ -36,7 +36,7 @@ pub(crate) struct PlacedPartition {
     pub(crate) nodes: Vec<NodeId>,
     /// Non-constant tensors that the partition reads from outside, ascending.
     pub(crate) inputs: Vec<TensorId>,
-    /// Tensors that the partition makes and that are read outside of it, ascending.
+    /// Tensors that the partition makes and that are read outside of it, and variables that it may write, ascending.
     pub(crate) outputs: Vec<TensorId>,
     /// What the delegate prepared, from which the kernel of each interpreter is made.
     pub(crate) prepared: Prepared,
@@ -48,7 +48,7 @@ pub(crate) struct Delegated {
     pub(crate) delegate: String,
     /// Non-constant tensors that the partition reads from outside, ascending.
     pub(crate) inputs: Vec<TensorId>,
-    /// Tensors that the partition makes and that are read outside of it, ascending.
+    /// Tensors that the partition makes and that are read outside of it, and variables that it may write, ascending.
     pub(crate) outputs: Vec<TensorId>,
     /// The kernel that runs the partition.
     pub(crate) kernel: Box<Kernel>,
@@ -95,7 +95,10 @@ impl Unit for PlacedStep {
     fn outputs(&self, graph: &Graph) -> Vec<TensorId> {
         match self {
             PlacedStep::Node(id) => graph.node(*id).outputs.clone(),
-            PlacedStep::Partition(partition) => partition.outputs.clone(),
+            // Variables keep their order by side effects: a partition that reads one does not wait for itself.
+            PlacedStep::Partition(partition) => {
+                partition.outputs.iter().copied().filter(|id| !graph.fact(*id).is_variable).collect()
+            }
         }
     }
 

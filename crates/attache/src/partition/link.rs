@@ -1,21 +1,23 @@
 //! Links partitions of the same delegate: an output of one partition stays on the device and is read there by
 //! a later partition, without a copy through the host, if the kernels support that.
 
-use attache_graph::TensorId;
+use attache_graph::{Graph, TensorId};
 
 use crate::partition::assign::Delegated;
 
 /// Links the kernels of each delegate. `partitions` are all partitions, in execution order. Each output that is read
 /// only by linked kernels is reported to the kernel that makes it with
 /// [`DelegateKernel::keep_on_device`](crate::DelegateKernel::keep_on_device). `on_host` says for each tensor whether a
-/// node on the CPU reads it or it is an output of the graph.
-pub(crate) fn link(partitions: &mut [&mut Delegated], on_host: &[bool]) {
+/// node on the CPU reads it or it is an output of the graph. Variables are read from the host, where they also lie
+/// between runs and where nodes on the CPU may write them.
+pub(crate) fn link(graph: &Graph, partitions: &mut [&mut Delegated], on_host: &[bool]) {
     let mut linked = Vec::new();
     for later in 1..partitions.len() {
         let (before, rest) = partitions.split_at_mut(later);
         let Some(reader) = rest.first_mut() else { continue };
         for input in 0..reader.inputs.len() {
-            if take(before, reader, input) {
+            let is_variable = graph.fact(reader.inputs[input]).is_variable;
+            if !is_variable && take(before, reader, input) {
                 linked.push((later, reader.inputs[input]));
             }
         }

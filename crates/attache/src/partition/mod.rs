@@ -137,9 +137,9 @@ impl Readers {
     }
 
     /// Returns the tensors that cross the border of a set of nodes: first the non-constant tensors read from
-    /// outside, then the tensors made inside that are read outside or are outputs of the graph. Both lists
-    /// are ascending. The time depends on `nodes` and on the readers of their outputs, not on the size of the
-    /// graph.
+    /// outside, then the tensors made inside that are read outside or are outputs of the graph, and the variables
+    /// that the nodes read, since they may also write them. Both lists are ascending. The time depends on `nodes`
+    /// and on the readers of their outputs, not on the size of the graph.
     pub(crate) fn border(&self, graph: &Graph, nodes: &[NodeId]) -> (Vec<TensorId>, Vec<TensorId>) {
         let inside: HashSet<NodeId> = nodes.iter().copied().collect();
         let mut made: Vec<_> = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied()).collect();
@@ -153,6 +153,8 @@ impl Readers {
             self.is_output[id.index()] || self.consumers[id.index()].iter().any(|id| !inside.contains(id))
         };
         made.retain(is_read);
+        made.extend(inputs.iter().filter(|id| graph.fact(**id).is_variable));
+        made.sort_unstable();
         (inputs, made)
     }
 }

@@ -9,7 +9,7 @@ mod bindings;
 use std::sync::Arc;
 
 use attache_base::parallel::Succession;
-use attache_base::{Parallel, Serial, Shape, Stopwatch, copy};
+use attache_base::{AlignedBuffer, Parallel, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
 
@@ -77,7 +77,7 @@ impl Executor {
             Step::Partition(partition) => Some(partition),
             Step::Node { .. } => None,
         });
-        link(&mut partitions.collect::<Vec<_>>(), &prepared.on_host);
+        link(graph, &mut partitions.collect::<Vec<_>>(), &prepared.on_host);
         let run_queue = match &steps[..] {
             // With the CPU fallback, the arena must contain the inputs when the device is lost.
             [Step::Partition(partition)] => RunQueue::new(graph, partition, options.cpu_fallback),
@@ -296,7 +296,7 @@ impl Executor {
         self.prepared.graph.outputs.get(output).is_some_and(|id| self.memory.is_own(*id))
     }
 
-    /// Whether the only step is a partition. Its runs then write nothing but outputs.
+    /// Whether the only step is a partition. Its runs then write nothing but outputs and variables.
     pub(crate) fn is_whole_partition(&self) -> bool {
         matches!(self.steps[..], [Step::Partition(_)])
     }
@@ -432,10 +432,49 @@ fn location(subgraph: usize, node: &Node) -> ModelLocation {
 
 /// Runs a partition `times` times. All of its inputs and outputs are of known shape.
 fn run_partition(graph: &Graph, memory: &mut Memory, partition: &mut Delegated, times: usize) -> Result<(), Error> {
-    let (readable, outputs) = memory.split(&partition.outputs);
+    let is_variable = |id: &TensorId| graph.fact(*id).is_variable;
+    if !partition.outputs.iter().any(is_variable) {
+        return invoke(graph, memory, partition, times, &mut []);
+    }
+    // The kernel reads the values before the run, so it writes those after the run to memory of their own.
+    let variables: Vec<TensorId> = partition.outputs.iter().copied().filter(is_variable).collect();
+    for _ in 0..times {
+        let mut states = variables.iter().map(|id| copied(graph, memory, *id)).collect::<Result<Vec<_>, _>>()?;
+        invoke(graph, memory, partition, 1, &mut states)?;
+        for (id, state) in variables.iter().zip(&states) {
+            if let Some(bytes) = memory.bytes_mut(*id) {
+                bytes.copy_from_slice(state);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a copy of a tensor's bytes, aligned for elements of every type.
+fn copied(graph: &Graph, memory: &Memory, id: TensorId) -> Result<AlignedBuffer, Error> {
+    let bytes = memory.tensor(graph, id).map_or(&[][..], |(_, bytes)| bytes);
+    let copy = AlignedBuffer::zeroed(bytes.len());
+    let mut copy = copy.map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("a variable: {error}")))?;
+    copy.copy_from_slice(bytes);
+    Ok(copy)
+}
+
+/// Calls the kernel of a partition. The values of outputs that are variables are written to `states`, in their order.
+fn invoke(
+    graph: &Graph,
+    memory: &mut Memory,
+    partition: &mut Delegated,
+    times: usize,
+    states: &mut [AlignedBuffer],
+) -> Result<(), Error> {
+    let is_state = |id: &&TensorId| graph.fact(**id).is_variable;
+    let made: Vec<TensorId> = partition.outputs.iter().filter(|id| !is_state(id)).copied().collect();
+    let (readable, written) = memory.split(&made);
     let inputs = partition.inputs.iter().map(|id| readable.tensor(graph, *id)).collect::<Option<Vec<_>>>();
-    let outputs = partition.outputs.iter().zip(outputs).map(|(id, bytes)| {
+    let (mut written, mut states) = (written.into_iter(), states.iter_mut());
+    let outputs = partition.outputs.iter().map(|id| {
         let shape = graph.fact(*id).shape.as_ref()?;
+        let bytes = if is_state(&id) { &mut states.next()?[..] } else { written.next()? };
         Some(writable(graph, *id, shape, bytes))
     });
     let (Some(inputs), Some(mut outputs)) = (inputs, outputs.collect::<Option<Vec<_>>>()) else {

@@ -23,5 +23,6 @@ mod opening;
 mod partitions;
 mod profile;
 mod replayed;
+mod states;
 mod stored_plans;
 mod writers;

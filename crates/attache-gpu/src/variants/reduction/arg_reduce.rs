@@ -24,7 +24,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     store(&mut writer, context, kernel, 1);
     let extent = writer.param(input.shape[axis]);
     let inner = writer.param(input.shape[axis + 1..].iter().product());
-    let (first, value) = (array.floats("base"), array.floats(&format!("base + at * {inner}")));
+    let (first, value) = (array.elements("base"), array.elements(&format!("base + at * {inner}")));
     let better = if largest { ">" } else { "<" };
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};

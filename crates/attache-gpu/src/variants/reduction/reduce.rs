@@ -19,13 +19,17 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
 };
 
 /// Returns the WGSL statement that reduces `value` into the accumulator `folded`, and WGSL of the
-/// accumulator's initial value.
-pub(super) fn folding(writer: &mut Writer<'_>, reduction: ReduceOp) -> (&'static str, String) {
+/// accumulator's initial value. Both are of type `computed_type`, `f32` or `i32`.
+pub(super) fn folding(writer: &mut Writer<'_>, computed_type: &str, reduction: ReduceOp) -> (&'static str, String) {
+    let mut bound = |float: f32, integer: i32| match computed_type {
+        "i32" => writer.signed_param(integer.into()),
+        _ => writer.float_param(float),
+    };
     match reduction {
         ReduceOp::Sum | ReduceOp::Mean => ("folded = folded + value;", "0".to_owned()),
-        ReduceOp::Maximum => ("folded = max(folded, value);", writer.float_param(f32::NEG_INFINITY)),
-        ReduceOp::Minimum => ("folded = min(folded, value);", writer.float_param(f32::INFINITY)),
-        ReduceOp::Product => ("folded = folded * value;", "1.0".to_owned()),
+        ReduceOp::Maximum => ("folded = max(folded, value);", bound(f32::NEG_INFINITY, i32::MIN)),
+        ReduceOp::Minimum => ("folded = min(folded, value);", bound(f32::INFINITY, i32::MAX)),
+        ReduceOp::Product => ("folded = folded * value;", "1".to_owned()),
     }
 }
 
@@ -77,7 +81,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     store(&mut writer, context, kernel, vector_width);
     let computed_type = computed_type(context.program, kernel);
     let element_type = vector(computed_type, vector_width);
-    let (fold, start) = folding(&mut writer, *reduction);
+    let (fold, start) = folding(&mut writer, computed_type, *reduction);
     let element = if computed_type == "i32" { array.integers("at") } else { array.floats("at") };
     let mut body = base(&mut writer, shape, axes, vector_width);
     let (count, walk) = walk(&mut writer, shape, axes, vector_width);

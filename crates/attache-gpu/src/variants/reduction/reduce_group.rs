@@ -46,10 +46,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let array = writer.read(kernel.inputs[0], 1);
     store_anywhere(&mut writer, context, kernel, 1);
-    let (fold, start) = folding(&mut writer, *reduction);
     let base = base(&mut writer, shape, axes, 1);
     let (count, walk) = walk(&mut writer, shape, axes, 1);
     let computed_type = computed_type(context.program, kernel);
+    let (fold, start) = folding(&mut writer, computed_type, *reduction);
     let (mean_factor, count) = (mean_factor(&mut writer, computed_type, *reduction, count), writer.param(count));
     let element = if computed_type == "i32" { array.integers("at") } else { array.floats("at") };
     let body = format!(

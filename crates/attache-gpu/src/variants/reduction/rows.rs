@@ -136,7 +136,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         body += &match step {
             RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Fold(reduction, of) => {
-                let (fold, start) = folding(&mut writer, *reduction);
+                let (fold, start) = folding(&mut writer, "f32", *reduction);
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.extent());
                 let (element, value) = (parts.element(of), expression(of, 1));
                 format!(
@@ -149,7 +149,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 )
             }
             RowStep::Across(reduction, of) => {
-                let (fold, start) = folding(&mut writer, *reduction);
+                let (fold, start) = folding(&mut writer, "f32", *reduction);
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "g", fold, ["0u", "1u"]);
                 format!(

@@ -163,7 +163,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Fold(reduction, of) => {
                 let extent = parts.rows.extent();
-                let (fold, start) = folding(&mut writer, *reduction);
+                let (fold, start) = folding(&mut writer, "f32", *reduction);
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, extent);
                 let reduce = if is_in_order(parts.rows, *reduction, of) { in_order } else { in_parallel };
                 let text = reduce(&parts, of, fold, tiling);
@@ -175,7 +175,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 )
             }
             RowStep::Across(reduction, of) => {
-                let (fold, start) = folding(&mut writer, *reduction);
+                let (fold, start) = folding(&mut writer, "f32", *reduction);
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
                 format!(

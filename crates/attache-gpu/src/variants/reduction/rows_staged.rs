@@ -145,7 +145,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Across(..) => unreachable!("applies"),
             RowStep::Fold(reduction, of) => {
-                let (fold, start) = folding(&mut writer, *reduction);
+                let (fold, start) = folding(&mut writer, "f32", *reduction);
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.extent());
                 let value = expression(of, 1);
                 let folded = staged.with_each(&staged.inputs, |_| format!("let value = {value}; {fold}"));

@@ -4,7 +4,7 @@ use attache_gpu_ir::Primitive;
 
 use crate::kernel::Kernel;
 use crate::variants::Variant;
-use crate::wgsl::epilogue::store_anywhere;
+use crate::wgsl::epilogue::{computed_type, store_anywhere};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
@@ -25,10 +25,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let inner = writer.param(shape[axis + 1..].iter().product());
     let at = if reverse { format!("({extent} - 1u - step)") } else { "step".to_owned() };
     let stored = if exclusive { "store(at, sum); sum += value;" } else { "sum += value; store(at, sum);" };
-    let value = array.floats("at");
+    let (value, computed_type) = (array.elements("at"), computed_type(context.program, kernel));
     let body = format!(
         "    let base = g / {inner} * {extent} * {inner} + g % {inner};
-    var sum = 0.0;
+    var sum = {computed_type}(0);
     for (var step = 0u; step < {extent}; step++) {{
         let at = base + {at} * {inner};
         let value = {value};

@@ -2,7 +2,7 @@
 //! invocation per row. Each pass over the row finds the largest element that comes after the previous result
 //! in that order.
 
-use attache_gpu_ir::Primitive;
+use attache_gpu_ir::{Primitive, Scalar};
 
 use crate::kernel::Kernel;
 use crate::variants::Variant;
@@ -25,15 +25,20 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let values = writer.write(kernel.outputs[0], 1);
     let indices = writer.write(kernel.outputs[1], 1);
     let (extent_text, count_text) = (writer.param(extent), writer.param(count));
-    let value = array.floats(&format!("g * {extent_text} + at"));
+    // The input may be integers that are read as floats.
+    let (at, scalar) = (format!("g * {extent_text} + at"), context.program.value(kernel.outputs[0]).scalar);
+    let (value, zero) = match scalar {
+        Scalar::F32 => (array.floats(&at), "0.0"),
+        Scalar::I32 => (array.integers(&at), "0"),
+    };
     let to = format!("g * {count_text} + k");
     let put_value = values.write(&to, "best");
     let put_index = indices.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
     let body = format!(
-        "    var last = 0.0;
+        "    var last = {zero};
     var last_at = 0u;
     for (var k = 0u; k < {count_text}; k++) {{
-        var best = 0.0;
+        var best = {zero};
         var best_at = {extent_text};
         for (var at = 0u; at < {extent_text}; at++) {{
             let value = {value};

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use attache_base::{Activation, DataType, Element};
 use attache_gpu_ir::Expression::Input;
-use attache_gpu_ir::{BinaryOp, Expression};
+use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
@@ -25,51 +25,61 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         let fused = options.map(|options| options.fused_activation_function());
         let form =
             QuantizedBinary::Sum { subtract: false, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
-        function(Kernel::Add, |a, b| Some(a.wrapping_add(b)), Expression::add).quantized(form).fused(fused)
+        let integer: Integer = |a, b| Some(a.wrapping_add(b));
+        function(Kernel::Add, integer, Expression::add, IntExpression::add).quantized(form).fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::DIV), 2, |declaration| {
         let options = declaration.options.builtin_options_as_div_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(Kernel::Divide, quotient, Expression::divide).quantized(QuantizedBinary::Quotient).fused(fused)
+        function(Kernel::Divide, quotient, Expression::divide, |a, b| a.binary(IntBinaryOp::Divide, b))
+            .quantized(QuantizedBinary::Quotient)
+            .fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::FLOOR_DIV), 3, |_| {
-        function(Kernel::FloorDivide, floor_quotient, |a, b| a.binary(BinaryOp::FloorDivide, b)).fused(None)
+        let formula: Formula = |a, b| a.binary(BinaryOp::FloorDivide, b);
+        function(Kernel::FloorDivide, floor_quotient, formula, floor_quotient_on_device).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::FLOOR_MOD), 2, |_| {
-        function(Kernel::FloorModulo, floor_rest, |a, b| a.binary(BinaryOp::FloorModulo, b)).fused(None)
+        let formula: Formula = |a, b| a.binary(BinaryOp::FloorModulo, b);
+        function(Kernel::FloorModulo, floor_rest, formula, floor_rest_on_device).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |_| {
-        function(Kernel::Maximum, |a, b| Some(a.max(b)), |a, b| a.binary(BinaryOp::Maximum, b))
+        let formula: Formula = |a, b| a.binary(BinaryOp::Maximum, b);
+        function(Kernel::Maximum, |a, b| Some(a.max(b)), formula, |a, b| a.binary(IntBinaryOp::Maximum, b))
             .quantized(QuantizedBinary::Maximum)
             .fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |_| {
-        function(Kernel::Minimum, |a, b| Some(a.min(b)), |a, b| a.binary(BinaryOp::Minimum, b))
+        let formula: Formula = |a, b| a.binary(BinaryOp::Minimum, b);
+        function(Kernel::Minimum, |a, b| Some(a.min(b)), formula, |a, b| a.binary(IntBinaryOp::Minimum, b))
             .quantized(QuantizedBinary::Minimum)
             .fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::MUL), 8, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
-        function(Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply)
+        function(Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply, IntExpression::multiply)
             .quantized(QuantizedBinary::Product)
             .fused(fused)
     }),
     row(Code::Builtin(BuiltinOperator::POW), 1, |_| {
-        function(Kernel::Power, power, |a, b| a.binary(BinaryOp::Power, b)).fused(None)
+        let formula: Formula = |a, b| a.binary(BinaryOp::Power, b);
+        function(Kernel::Power, power, formula, |a, b| a.binary(IntBinaryOp::Power, b)).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::SQUARED_DIFFERENCE), 2, |_| {
         let integer: Integer = |a, b| Some(a.wrapping_sub(b).wrapping_mul(a.wrapping_sub(b)));
         let formula: Formula = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
+        let on_device: OnDevice = |a, b| a.clone().subtract(b.clone()).multiply(a.subtract(b));
         let form = QuantizedBinary::SquaredDifference;
-        function(Kernel::SquaredDifference, integer, formula).quantized(form).fused(None)
+        function(Kernel::SquaredDifference, integer, formula, on_device).quantized(form).fused(None)
     }),
     row(Code::Builtin(BuiltinOperator::SUB), 5, |declaration| {
         let options = declaration.options.builtin_options_as_sub_options();
         let fused = options.map(|options| options.fused_activation_function());
         let form =
             QuantizedBinary::Sum { subtract: true, shifted: options.is_some_and(|options| options.pot_scale_int16()) };
-        function(Kernel::Subtract, |a, b| Some(a.wrapping_sub(b)), Expression::subtract).quantized(form).fused(fused)
+        let integer: Integer = |a, b| Some(a.wrapping_sub(b));
+        function(Kernel::Subtract, integer, Expression::subtract, IntExpression::subtract).quantized(form).fused(fused)
     }),
 ];
 
@@ -77,6 +87,9 @@ type Formula = fn(Expression, Expression) -> Expression;
 /// A function of two integers, computed in 64 bits; returns `None` where it is undefined, as for a division
 /// by 0.
 type Integer = fn(i64, i64) -> Option<i64>;
+/// The same function on a device, in 32 bits. Where it is undefined, which is an error on the CPU, the result is any
+/// integer.
+type OnDevice = fn(IntExpression, IntExpression) -> IntExpression;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
     Definition { code, versions: 1..=newest, inputs: const { &[input("x"), input("y")] }, parse }
@@ -99,6 +112,30 @@ fn floor_rest(a: i64, b: i64) -> Option<i64> {
     Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
 }
 
+/// Returns the expression of [`floor_rest`] for 32 bits.
+fn floor_rest_on_device(a: IntExpression, b: IntExpression) -> IntExpression {
+    let rest = rest_on_device(a, b.clone());
+    is_above_on_device(rest.clone(), b.clone()).select(rest.clone().add(b), rest)
+}
+
+/// Returns the expression of [`floor_quotient`] for 32 bits.
+fn floor_quotient_on_device(a: IntExpression, b: IntExpression) -> IntExpression {
+    let rest = rest_on_device(a.clone(), b.clone());
+    a.binary(IntBinaryOp::Divide, b.clone()).subtract(is_above_on_device(rest, b))
+}
+
+/// Returns the expression of the rest of a division whose quotient is rounded towards zero.
+fn rest_on_device(a: IntExpression, b: IntExpression) -> IntExpression {
+    a.clone().subtract(a.binary(IntBinaryOp::Divide, b.clone()).multiply(b))
+}
+
+/// Returns an expression that is 1 where the quotient rounded towards zero is above the one that is rounded down: where
+/// the rest is not 0 and has another sign than the divisor.
+fn is_above_on_device(rest: IntExpression, divisor: IntExpression) -> IntExpression {
+    let signs_differ = rest.clone().binary(IntBinaryOp::ExclusiveOr, divisor).less(IntExpression::Constant(0));
+    rest.select(signs_differ, IntExpression::Constant(0))
+}
+
 /// Returns `a` to the power of `b`, wrapped to 64 bits; `None` for exponents that are negative or exceed 32
 /// bits.
 fn power(a: i64, b: i64) -> Option<i64> {
@@ -113,14 +150,16 @@ struct BinaryOperator {
     integer: Integer,
     /// The function for quantized types; `None` where only floats and integers are supported.
     quantized: Option<QuantizedBinary>,
-    /// The GPU expression of the two inputs, including the fused activation.
+    /// The GPU expression of two inputs of floats, including the fused activation.
     expression: Expression,
+    /// The GPU expression of two inputs of integers, without the fused activation.
+    on_device: OnDevice,
     activation: Activation,
 }
 
-fn function(function: Kernel, integer: Integer, formula: Formula) -> BinaryOperator {
+fn function(function: Kernel, integer: Integer, formula: Formula, on_device: OnDevice) -> BinaryOperator {
     let expression = formula(Input(0), Input(1));
-    BinaryOperator { function, integer, quantized: None, expression, activation: Activation::None }
+    BinaryOperator { function, integer, quantized: None, expression, on_device, activation: Activation::None }
 }
 
 impl BinaryOperator {
@@ -158,6 +197,20 @@ impl BinaryOperator {
             true => Err(OpError::invalid("a division by zero, or an integer to a negative power")),
             false => Ok(()),
         }
+    }
+}
+
+impl BinaryOperator {
+    /// Emits the operator for elements of INT32.
+    fn lower_integers(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
+        let value = (self.on_device)(IntExpression::Input(0), IntExpression::Input(1));
+        let value = match self.activation.bounds().filter(|_| self.activation != Activation::None) {
+            Some((low, high)) => value.clamp((low as i32, high as i32)),
+            None => value,
+        };
+        let output = lowering.int_map(value, &shape, &operands)?;
+        lowering.output(0, output)
     }
 }
 
@@ -217,6 +270,9 @@ impl Operator for BinaryOperator {
         if let Some(form) = self.quantized.filter(|_| is_exact(lowering, 0)) {
             return form.lower(lowering, self.activation);
         }
+        if lowering.input_fact(0)?.data_type == DataType::Int32 {
+            return self.lower_integers(lowering);
+        }
         let (left, right) = (lowering.float_input(0)?, lowering.float_input(1)?);
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(self.expression.clone(), &shape, &[left, right])?;
@@ -233,7 +289,7 @@ mod tests {
     fn add(activation: Activation) -> BinaryOperator {
         let (function, integer): (_, Integer) = (Kernel::Add, |a, b| Some(a.wrapping_add(b)));
         let expression = Input(0).add(Input(1)).activation(activation).unwrap();
-        BinaryOperator { function, integer, quantized: None, expression, activation }
+        BinaryOperator { function, integer, quantized: None, expression, on_device: IntExpression::add, activation }
     }
 
     #[test]
@@ -261,6 +317,10 @@ mod tests {
     fn integers_are_divided_in_two_ways() {
         for (a, b, expected) in [(7, 2, (3, 3, 1)), (-7, 2, (-3, -4, 1)), (7, -2, (-3, -4, -1)), (-6, 2, (-3, -3, 0))] {
             let (down, rest) = (floor_quotient(a, b).unwrap(), floor_rest(a, b).unwrap());
+            let on_device = [floor_quotient_on_device, floor_rest_on_device].map(|function: OnDevice| {
+                i64::from(function(IntExpression::Input(0), IntExpression::Input(1)).evaluate(&[a as i32, b as i32]))
+            });
+            assert_eq!(on_device, [down, rest], "{a} by {b} on a device");
             assert_eq!((quotient(a, b).unwrap(), down, rest), expected, "{a} by {b}");
         }
         assert_eq!((quotient(1, 0), floor_quotient(1, 0), floor_rest(1, 0), power(2, -1)), (None, None, None, None));

@@ -5,7 +5,7 @@ mod quantized;
 
 use attache_base::{DataType, Element};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{BinaryOp, Expression, UnaryOp};
+use attache_gpu_ir::{BinaryOp, Expression, IntExpression, UnaryOp};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Unary as Kernel};
@@ -18,7 +18,10 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::ABS), 5, |_| {
         let function = plain(Kernel::Abs, UnaryOp::Absolute);
-        function.quantized(QuantizedFunction::Absolute, INT8_AND_INT16).with_integers(i64::wrapping_abs)
+        function.quantized(QuantizedFunction::Absolute, INT8_AND_INT16).with_integers(i64::wrapping_abs, |x| {
+            let negative = x.clone().less(IntExpression::Constant(0));
+            negative.select(IntExpression::Constant(0).subtract(x.clone()), x)
+        })
     }),
     row(Code::Builtin(BuiltinOperator::CEIL), 1, |_| plain(Kernel::Ceil, UnaryOp::Ceiling).done()),
     row(Code::Builtin(BuiltinOperator::COS), 2, |_| plain(Kernel::Cos, UnaryOp::Cosine).done()),
@@ -63,7 +66,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     }),
     row(Code::Builtin(BuiltinOperator::NEG), 1, |_| {
         let function = plain(Kernel::Negate, UnaryOp::Negate);
-        function.quantized(QuantizedFunction::Negative, INT8_AND_INT16).with_integers(i64::wrapping_neg)
+        function
+            .quantized(QuantizedFunction::Negative, INT8_AND_INT16)
+            .with_integers(i64::wrapping_neg, |x| IntExpression::Constant(0).subtract(x))
     }),
     row(Code::Builtin(BuiltinOperator::RELU), 3, |_| clamp(0.0, f32::INFINITY, BYTES_AND_INT16).done()),
     row(Code::Builtin(BuiltinOperator::RELU6), 3, |_| clamp(0.0, 6.0, BYTES_AND_INT16).done()),
@@ -75,7 +80,12 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             .quantized(QuantizedFunction::InverseSquareRoot, INT8_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::SIGN), 2, |_| plain(Kernel::Sign, UnaryOp::Sign).with_integers(i64::signum)),
+    row(Code::Builtin(BuiltinOperator::SIGN), 2, |_| {
+        plain(Kernel::Sign, UnaryOp::Sign).with_integers(i64::signum, |x| {
+            let zero = IntExpression::Constant(0);
+            zero.clone().less(x.clone()).subtract(x.less(zero))
+        })
+    }),
     row(Code::Builtin(BuiltinOperator::SIN), 2, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
     row(Code::Builtin(BuiltinOperator::SQRT), 2, |_| plain(Kernel::Sqrt, UnaryOp::SquareRoot).done()),
     row(Code::Builtin(BuiltinOperator::SQUARE), 1, |_| {
@@ -121,13 +131,15 @@ fn tanh_of_gelu() -> Expression {
     sum.multiply(Constant(0.797_884_6)).unary(UnaryOp::Tanh)
 }
 
+/// A function of an integer in 64 bits, and the same in 32 bits for a device.
+type IntegerFunction = (fn(i64) -> i64, fn(IntExpression) -> IntExpression);
+
 #[derive(Debug)]
 struct UnaryOperator {
     /// The CPU kernel for float32.
     function: Kernel,
-    /// The function for integer types, computed in 64 bits and wrapped to the type; `None` where integers are
-    /// not supported.
-    integer: Option<fn(i64) -> i64>,
+    /// The function for integer types, whose results wrap to the type; `None` where integers are not supported.
+    integer: Option<IntegerFunction>,
     /// The function for quantized types; `None` where they are not supported.
     quantized: Option<Quantized>,
     /// The GPU expression of the input.
@@ -158,18 +170,23 @@ impl UnaryOperator {
         Self { quantized: Some(Quantized { form, types }), ..self }
     }
 
-    fn with_integers(self, integer: fn(i64) -> i64) -> Parsed {
-        Self { integer: Some(integer), ..self }.done()
+    fn with_integers(self, integer: fn(i64) -> i64, on_device: fn(IntExpression) -> IntExpression) -> Parsed {
+        Self { integer: Some((integer, on_device)), ..self }.done()
     }
 
     fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
         let missing = || OpError::unsupported("integers are not implemented");
-        let (function, input) = (self.integer.ok_or_else(missing)?, eval.input(0)?.values::<T>()?);
+        let ((function, _), input) = (self.integer.ok_or_else(missing)?, eval.input(0)?.values::<T>()?);
         for (output, value) in eval.outputs[0].values()?.iter_mut().zip(input) {
             *output = wrap(function((*value).into()));
         }
         Ok(())
     }
+}
+
+/// Whether the elements of the input are of INT32.
+fn is_int32(lowering: &Lowering<'_>) -> bool {
+    lowering.input_fact(0).is_ok_and(|fact| fact.data_type == DataType::Int32)
 }
 
 impl Operator for UnaryOperator {
@@ -205,6 +222,11 @@ impl Operator for UnaryOperator {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0)) {
             return quantized.lower(lowering);
+        }
+        if let Some((_, on_device)) = self.integer.filter(|_| is_int32(lowering)) {
+            let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
+            let output = lowering.int_map(on_device(IntExpression::Input(0)), &shape, &[input])?;
+            return lowering.output(0, output);
         }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());
         let output = lowering.map(self.expression.clone(), &shape, &[input])?;
@@ -243,7 +265,7 @@ mod tests {
         let input = Fact::new(DataType::Int32, [2]);
         let error = DEFINITIONS[0].infer(&clamp(0.0, 6.0, BYTES), &[Some(&input)]).unwrap_err();
         assert!(matches!(error, OpError::Unsupported(_)));
-        let sign = UnaryOperator { integer: Some(i64::signum), ..clamp(0.0, 6.0, BYTES) };
+        let sign = UnaryOperator { integer: Some((i64::signum, |x| x)), ..clamp(0.0, 6.0, BYTES) };
         assert_eq!(DEFINITIONS[0].infer(&sign, &[Some(&input)]).unwrap(), [Inferred::new(DataType::Int32, [2])]);
     }
 }

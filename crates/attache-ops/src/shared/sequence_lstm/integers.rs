@@ -86,17 +86,37 @@ struct Peephole<'a> {
 impl Peephole<'_> {
     /// Returns the weight of a cell, which is indexed over the cells of all sequences processed together;
     /// `None` where the cell has none.
-    ///
-    /// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels use the number of
-    /// outputs instead of the number of cells: the weights repeat after that many cells, and the last cells
-    /// have none. Batch-major sequences are processed one at a time.
     fn weight(&self, cell: usize) -> Option<i16> {
-        let [batches, outputs] = self.extents;
-        match outputs < self.weights.len() {
-            true => (cell < batches * outputs).then(|| self.weights[cell % outputs]),
-            false => Some(self.weights[cell % self.weights.len()]),
-        }
+        peephole_place(cell, self.extents, self.weights.len()).map(|place| self.weights[place])
     }
+}
+
+/// Returns the place, among `weights`, of the peephole weight of a cell, which is indexed over the cells of all sequences
+/// processed together; `None` where the cell has none. There are `batches` sequences with `outputs` outputs each.
+///
+/// Where a projection leaves fewer outputs than cells, TensorFlow Lite's kernels use the number of
+/// outputs instead of the number of cells: the weights repeat after that many cells, and the last cells
+/// have none.
+pub(super) fn peephole_place(cell: usize, [batches, outputs]: [usize; 2], weights: usize) -> Option<usize> {
+    match outputs < weights {
+        true => (cell < batches * outputs).then(|| cell % outputs),
+        false => Some(cell % weights),
+    }
+}
+
+/// Returns the number of sequences that are processed together. Batch-major sequences are processed one at a time.
+pub(super) fn joint_sequences(lstm: &SequenceLstm, batches: usize) -> usize {
+    if lstm.layout == Layout::BatchMajor { 1 } else { batches }
+}
+
+/// Returns the scale and zero point of the output before its projection.
+pub(super) fn hidden(lstm: &SequenceLstm) -> Result<QuantizationParameters, OpError> {
+    Intermediates(&lstm.intermediates).affine(HIDDEN)
+}
+
+/// Returns the scale of the sums of a gate.
+pub(super) fn scale_of_sums(lstm: &SequenceLstm, gate: usize, is_normalized: bool) -> Result<f32, OpError> {
+    if is_normalized { Ok(Intermediates(&lstm.intermediates).affine(gate)?.scale) } else { Ok(GATE_SCALE) }
 }
 
 /// The parameters of one gate.
@@ -220,8 +240,7 @@ impl<'a> Memory<'a> {
         let cell = power_of_two(cell_scale).filter(|power| (-15..=-9).contains(power)).ok_or_else(|| {
             OpError::unsupported(format!("cells at the scale {cell_scale}, which is no power of two from 2⁻¹⁵ to 2⁻⁹"))
         })?;
-        let is_joint = lstm.layout != Layout::BatchMajor;
-        let sequences = if is_joint { extents.batches } else { 1 };
+        let sequences = joint_sequences(lstm, extents.batches);
         let (scales, intermediates) = (Scales { input, output, cell, sequences }, Intermediates(&lstm.intermediates));
         let gate = |gate| Gate::new(eval, gate, extents, &scales, &intermediates);
         let gates = (extents.first_gate..GATES).map(gate).collect::<Result<_, _>>()?;

@@ -12,6 +12,7 @@
 //!
 //! Weights may have 8 bits: multiplied by floats that are quantized to bytes ([`dynamic`]), or by bytes ([`integers`]).
 
+mod device;
 mod dynamic;
 mod integers;
 
@@ -19,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use attache_base::{Activation, DataType, Quantization, Shape};
-use attache_graph::{Eval, Fact, Inferred, OpError, WorkingMemory};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 
@@ -562,6 +563,12 @@ impl Operator for SequenceLstm {
             }
             Arithmetic::Integers => integers::run(self, eval, &extents),
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let inputs: Vec<_> = (0..WITH_AUXILIARY).map(|index| lowering.has_input(index).then_some(index)).collect();
+        let output = self.lower_with(lowering, &inputs)?;
+        lowering.output(0, output)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {

@@ -1,0 +1,155 @@
+//! Recurrent operators on a device: the products of all times of a sequence are computed at once, those of the outputs of
+//! the previous time step by step, unrolled.
+
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{ConvolutionGeometry, Primitive, ValueId};
+use attache_graph::{Lowering, TensorRef, Unsupported};
+
+use crate::shared::byte_products::dequantized;
+use crate::shared::sequence_lstm::Layout;
+use crate::shared::support::refuse;
+use crate::shared::view::{Along, View};
+
+/// Maximum number of times of a sequence, each of which takes dispatches of its own.
+const MOST_TIMES: usize = 256;
+
+/// The times and sequences of the input and of the output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    pub(crate) layout: Layout,
+    pub(crate) times: usize,
+    pub(crate) batches: usize,
+    pub(crate) is_reversed: bool,
+}
+
+impl Steps {
+    /// Fails if there are more times than a device unrolls.
+    pub(crate) fn check(&self) -> Result<(), Unsupported> {
+        match self.times {
+            0..=MOST_TIMES => Ok(()),
+            times => Err(Unsupported::new(format!("a sequence of {times} times; a device unrolls up to {MOST_TIMES}"))),
+        }
+    }
+
+    /// Returns the times in the order in which they are computed.
+    pub(crate) fn order(self) -> impl Iterator<Item = usize> {
+        (0..self.times).map(move |step| if self.is_reversed { self.times - 1 - step } else { step })
+    }
+
+    /// Emits the features of one time, `[batches, features]`, of a value that has a row for each time of each sequence.
+    pub(crate) fn at(&self, lowering: &mut Lowering<'_>, rows: ValueId, time: usize) -> Result<ValueId, Unsupported> {
+        let features = lowering.shape(rows).last().copied().unwrap_or(1);
+        let whole = Shape::from([self.batches, features]);
+        let fixed = Along { axis: 0, begin: time as i64, stride: 0 };
+        let (shape, outer) = match self.layout {
+            _ if self.times == 1 => return lowering.reshape(rows, &whole),
+            Layout::BatchMajor => ([self.batches, self.times, features], [Along::whole(0), fixed]),
+            Layout::TimeMajor | Layout::OneStep => ([self.times, self.batches, features], [fixed, Along::whole(0)]),
+        };
+        let rows = lowering.reshape(rows, &shape.into())?;
+        View { output: whole, coordinates: vec![outer[0], outer[1], Along::whole(1)] }.lower(lowering, rows)
+    }
+
+    /// Emits the values of all times, `[batches, features]` each and in the order of [`Steps::order`], as one tensor of the
+    /// shape `output`.
+    pub(crate) fn joined(
+        &self,
+        lowering: &mut Lowering<'_>,
+        mut values: Vec<ValueId>,
+        output: &Shape,
+    ) -> Result<ValueId, Unsupported> {
+        if self.is_reversed {
+            values.reverse();
+        }
+        let axis = usize::from(self.layout == Layout::BatchMajor);
+        let features = output.last().copied().unwrap_or(1);
+        let shape = if axis == 1 { [self.batches, 1, features] } else { [1, self.batches, features] };
+        for value in &mut values {
+            *value = lowering.reshape(*value, &shape.into())?;
+        }
+        let joined = match values[..] {
+            [value] => value,
+            _ => lowering.emit(Primitive::Concatenate { axis }, &values)?,
+        };
+        lowering.reshape(joined, output)
+    }
+}
+
+/// Emits the product of rows of features and the rows of a matrix, `[rows, features] × [outputs, features]ᵀ + bias`, and
+/// returns it.
+pub(crate) fn product(
+    lowering: &mut Lowering<'_>,
+    data: ValueId,
+    weights: ValueId,
+    bias: Option<ValueId>,
+) -> Result<ValueId, Unsupported> {
+    product_from(lowering, data, weights, bias, 0)
+}
+
+/// Emits a product like [`product`], of integers from which `zero_point` is subtracted if the data are integers.
+pub(crate) fn product_from(
+    lowering: &mut Lowering<'_>,
+    data: ValueId,
+    weights: ValueId,
+    bias: Option<ValueId>,
+    zero_point: i32,
+) -> Result<ValueId, Unsupported> {
+    let &[outputs, features] = lowering.shape(weights).extents() else {
+        return Err(Unsupported::new("weights that are no matrix"));
+    };
+    let rows = lowering.shape(data).elements() / features.max(1);
+    let image = lowering.reshape(data, &[rows, 1, 1, features].into())?;
+    let filter = lowering.reshape(weights, &[outputs, 1, 1, features].into())?;
+    let product = Primitive::Convolution(ConvolutionGeometry {
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [0, 0],
+        output: [1, 1],
+        groups: 1,
+        transposed: false,
+        zero_points: [zero_point, 0],
+    });
+    let operands: Vec<ValueId> = [image, filter].into_iter().chain(bias).collect();
+    let sums = lowering.emit(product, &operands)?;
+    lowering.reshape(sums, &[rows, outputs].into())
+}
+
+/// Returns a matrix of float weights. Those that are declared as UINT8 are signed nevertheless.
+pub(crate) fn weights(lowering: &mut Lowering<'_>, index: usize) -> Result<ValueId, Unsupported> {
+    let stored = lowering.stored_input(index)?;
+    let is_seen_as_floats = lowering.input_fact(index)?.data_type == DataType::Float32;
+    if stored.data_type != DataType::UInt8 || !is_seen_as_floats {
+        return lowering.float_input(index);
+    }
+    let constant =
+        stored.constant.as_ref().ok_or_else(|| Unsupported::new(format!("input {index} is not constant")))?;
+    let elements = constant.shape.elements();
+    let bytes = constant.bytes.get(..elements).ok_or_else(|| Unsupported::new("weights without elements"))?;
+    let (data_type, quantization) = (stored.data_type, stored.quantization.as_ref());
+    let tensor = TensorRef { data_type, shape: &constant.shape, bytes, quantization, is_constant: true };
+    let values = dequantized(&tensor).map_err(refuse)?;
+    lowering.constant(Constant::from_values(constant.shape.clone(), &values))
+}
+
+/// Returns biases as floats. Those of integers are in units of `unit`, and constant.
+pub(crate) fn biases(lowering: &mut Lowering<'_>, index: usize, unit: f32) -> Result<ValueId, Unsupported> {
+    let stored = lowering.stored_input(index)?;
+    if stored.data_type == DataType::Float32 {
+        return lowering.float_input(index);
+    }
+    let known = stored.constant.as_ref().and_then(|constant| constant.integers());
+    let known = known.ok_or_else(|| Unsupported::new(format!("input {index} is not constant")))?;
+    let values: Vec<f32> = known.into_iter().map(|value| value as f32 * unit).collect();
+    lowering.constant(Constant::from_values([values.len()], &values))
+}
+
+/// Returns matrices or vectors of floats one below the other, joined beforehand if all are constant.
+pub(crate) fn stacked(lowering: &mut Lowering<'_>, parts: &[ValueId]) -> Result<ValueId, Unsupported> {
+    let [first, ..] = parts else { return Err(Unsupported::new("nothing is stacked")) };
+    let known: Option<Vec<_>> = parts.iter().map(|part| lowering.constant_of(*part)?.floats()).collect();
+    let Some(known) = known else { return lowering.emit(Primitive::Concatenate { axis: 0 }, parts) };
+    let mut shape = lowering.shape(*first).to_vec();
+    shape[0] = parts.iter().map(|part| lowering.shape(*part)[0]).sum();
+    let joined = Constant::from_values(shape, &known.concat());
+    lowering.constant(joined)
+}
