@@ -28,7 +28,7 @@ impl Lists {
         inputs.clear();
         outputs.clear();
         self.inputs = inputs.into_iter().map(|_| None).collect();
-        self.outputs = outputs.into_iter().filter_map(|_| None).collect();
+        self.outputs = outputs.into_iter().map_while(|_| None).collect();
     }
 }
 
