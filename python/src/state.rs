@@ -80,6 +80,13 @@ impl State {
     /// Makes the state of a new interpreter. What keeps the model from being prepared is an error when tensors are allocated,
     /// as in LiteRT, apart from builtin operators that are missing and delegates that fail.
     pub(crate) fn new(model: Model, settings: Settings) -> Result<Self, Refusal> {
+        let main = model.subgraphs().first();
+        let mut tensors =
+            main.iter().flat_map(|it| it.inputs.iter().chain(&it.outputs).filter_map(|id| it.tensors.get(*id)));
+        if let Some(tensor) = tensors.find(|tensor| tensor.data_type == DataType::String) {
+            let text = "tensors of type STRING are not implemented; convert the model without them";
+            return Err(Refusal::Model(Fault::new(format!("an input or output (\"{}\"): {text}", tensor.name))));
+        }
         let (built, failure) = settings.build(settings.builder(&model));
         if let Some(failure) = failure {
             return Err(Refusal::Delegate(Fault(failure)));

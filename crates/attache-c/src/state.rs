@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
-use attache::{Interpreter, InterpreterBuilder, Model};
+use attache::{DataType, Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
 
@@ -28,6 +28,17 @@ pub(crate) struct State {
     pub(crate) interpreter: Option<Interpreter>,
     address: usize,
     subgraphs: BTreeMap<usize, Subgraph>,
+}
+
+/// Fails if a subgraph that a program may use has inputs or outputs of strings, whose memory grows with them.
+fn check_types(model: &Model) -> Result<(), Fault> {
+    let used = model.signatures().iter().map(|signature| signature.subgraph).chain([MAIN]);
+    let used = used.filter_map(|subgraph| model.subgraphs().get(subgraph));
+    let mut tensors =
+        used.flat_map(|it| it.inputs.iter().chain(&it.outputs).filter_map(|tensor| it.tensors.get(*tensor)));
+    let Some(tensor) = tensors.find(|tensor| tensor.data_type == DataType::String) else { return Ok(()) };
+    let text = "tensors of type STRING are not implemented; convert the model without them";
+    Err(Fault::unsupported(format!("an input or output (\"{}\"): {text}", tensor.name)))
 }
 
 /// A subgraph that the program uses.
@@ -55,6 +66,7 @@ impl State {
     /// allocated, as in TensorFlow Lite, apart from operators of the file format that the library does not have and
     /// delegates that fail.
     pub(crate) fn new(model: &Model, configuration: Configuration, address: usize) -> Result<Self, Fault> {
+        check_types(model)?;
         let interpreter = match configuration.build(model, configuration.builder(model)?) {
             Ok(interpreter) => Some(interpreter),
             Err(fault) if fault.status == TfLiteStatus::DELEGATE_ERROR => return Err(fault),

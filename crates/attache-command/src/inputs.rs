@@ -354,6 +354,9 @@ fn fill_with(
     let bytes = bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
         let name = Console::plain().name(&info.name);
         let reason = format!("input {index} (\"{name}\") of type {}", info.data_type);
+        if info.data_type == attache::DataType::String {
+            return Failure::unsupported(format!("{reason}: run the model from a program, with `write_strings`"));
+        }
         Failure::unsupported(format!("{reason} can't be filled with random numbers; give it a file with --input"))
     })?;
     Ok(to.write_bytes(index, &bytes)?)

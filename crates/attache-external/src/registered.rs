@@ -155,6 +155,10 @@ impl COperator {
     /// Prepares the operator for inputs of these types, shapes and values.
     fn prepare(&self, state: &mut State, inputs: &[Option<&Fact>]) -> Result<(), OpError> {
         state.prepared = None;
+        let has_strings = |fact: &Fact| fact.data_type == DataType::String;
+        if inputs.iter().flatten().any(|fact| has_strings(fact)) || self.outputs.iter().any(has_strings) {
+            return Err(OpError::unsupported("operators in C with tensors of strings are not implemented"));
+        }
         let arena = TfLiteAllocationType::ARENA_RW;
         // SAFETY: the state is locked, and no reference to the session is kept while C code is called.
         let status = unsafe {

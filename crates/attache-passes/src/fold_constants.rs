@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use attache_base::{AlignedBuffer, Bytes, Constant, Serial, Shape};
+use attache_base::{AlignedBuffer, Bytes, Constant, DataType, Serial, Shape};
 use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
 use crate::{FoldedConstants, Found, Rule, has_side_effects, visits};
@@ -105,7 +105,9 @@ impl Known<'_> {
     fn constant_inputs(&self, node: &Node) -> Option<Vec<Option<Fact>>> {
         let is_constant = |id: &TensorId| self.fact(*id).constant.is_some();
         let has_values = node.inputs.iter().any(Option::is_some) && node.inputs.iter().flatten().all(is_constant);
-        if !has_values || has_side_effects(self.graph, node) {
+        // What operators do with strings takes as long as these are, which shapes do not tell.
+        let has_strings = node.inputs.iter().flatten().any(|id| self.fact(*id).data_type == DataType::String);
+        if !has_values || has_strings || has_side_effects(self.graph, node) {
             return None;
         }
         let fact = |id: &TensorId| {

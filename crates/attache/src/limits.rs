@@ -187,7 +187,11 @@ impl Limits {
         for id in read.chain(&graph.inputs).chain(&graph.outputs) {
             let Fact { data_type, shape, .. } = graph.fact(*id);
             let elements = shape.as_ref().and_then(Shape::checked_elements);
-            let size = elements.and_then(|elements| least_bytes(*data_type, elements)).unwrap_or(0) as u64;
+            let size = elements.and_then(|elements| least_bytes(*data_type, elements));
+            let size = match size {
+                None if *data_type == DataType::String && elements.is_some() => u64::MAX,
+                size => size.unwrap_or(0) as u64,
+            };
             if size > self.tensor_bytes {
                 return Err(over_limit(
                     tensor_location(graph, subgraph, *id),
@@ -210,7 +214,8 @@ impl Limits {
 /// if it overflows.
 fn least_bytes(data_type: DataType, elements: usize) -> Option<usize> {
     match data_type {
-        DataType::String => Some(strings::least_size(elements)),
+        // Offsets of strings have 32 bits with a sign.
+        DataType::String => Some(strings::least_size(elements)).filter(|size| *size <= i32::MAX as usize),
         DataType::Resource => elements.checked_mul(Handle::SIZE),
         _ => data_type.byte_size(elements),
     }

@@ -60,7 +60,7 @@ impl Operator for Dilate {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let axes: Vec<_> = lowering.integers(1)?.into_iter().map(|step| Along { first: 0, step }).collect();
-        let map = spread::map(lowering.input_shape(0)?, &axes, lowering.output_shape(0)?);
+        let map = spread::map(lowering.input_shape(0)?, &axes, lowering.output_shape(0)?)?;
         let input = lowering.input(0)?;
         let output = filled(lowering, map, input, 2)?;
         lowering.output(0, output)

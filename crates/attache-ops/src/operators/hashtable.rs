@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use attache_base::DataType;
-use attache_graph::{Eval, Handle, HashTable, Inferred, OpError};
+use attache_base::{DataType, Shape};
+use attache_graph::{Eval, Handle, HashTable, Inferred, OpError, WorkingMemory};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::support::product;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -90,6 +91,11 @@ impl Operator for Import {
             return Err(OpError::invalid(format!("keys of shape {keys} and values of shape {values}")));
         }
         Ok(Vec::new())
+    }
+
+    fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
+        // Pairs and table, with the places of strings.
+        Some(WorkingMemory { kept: 0, scratch: product(inputs.fact(1).shape.as_ref()?).saturating_mul(160) })
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {

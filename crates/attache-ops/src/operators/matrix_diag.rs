@@ -50,13 +50,18 @@ fn size_of(data_type: DataType) -> usize {
 }
 
 /// Returns the index map that takes diagonals to matrices of this shape, which are 0 elsewhere.
-fn on_diagonals(shape: &Shape) -> Primitive {
+fn on_diagonals(shape: &Shape) -> Result<Primitive, Unsupported> {
     let (row, column) = (shape.rank() - 2, shape.rank() - 1);
     let mut coordinates: Vec<_> = (0..column).map(Index::Axis).collect();
     // Where row and column differ, the coordinate lies outside of the diagonal.
     let apart = Index::Axis(row).sum(Index::Axis(column).times(-1));
-    coordinates[row] = Index::Axis(column).sum(apart.times(shape[row].max(shape[column]) as i64));
-    Primitive::IndexMap(IndexMap { output: shape.to_vec(), coordinates, fill: Some(0.0) })
+    let most = shape[row].max(shape[column]);
+    // A device computes coordinates in 32 bits.
+    if most > 32_768 {
+        return Err(Unsupported::new(format!("matrices of {most} rows or columns; a device takes up to 32768")));
+    }
+    coordinates[row] = Index::Axis(column).sum(apart.times(most as i64));
+    Ok(Primitive::IndexMap(IndexMap { output: shape.to_vec(), coordinates, fill: Some(0.0) }))
 }
 
 impl Operator for MatrixDiag {
@@ -78,7 +83,7 @@ impl Operator for MatrixDiag {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let shape = lowering.output_shape(0)?.clone();
         let input = lowering.input(0)?;
-        let output = lowering.emit(on_diagonals(&shape), &[input])?;
+        let output = lowering.emit(on_diagonals(&shape)?, &[input])?;
         lowering.output(0, output)
     }
 }
@@ -116,9 +121,9 @@ impl Operator for MatrixSetDiag {
         let extents = matrices(&shape, lowering.input_shape(1)?).map_err(refuse)?;
         let ones = vec![1; extents[0].min(extents[1])];
         let ones = lowering.constant(Constant::from_values([ones.len()], &ones))?;
-        let is_diagonal = lowering.emit(on_diagonals(&extents.into()), &[ones])?;
+        let is_diagonal = lowering.emit(on_diagonals(&extents.into())?, &[ones])?;
         let (input, diagonal) = (lowering.input(0)?, lowering.input(1)?);
-        let diagonal = lowering.emit(on_diagonals(&shape), &[diagonal])?;
+        let diagonal = lowering.emit(on_diagonals(&shape)?, &[diagonal])?;
         let output = choose(lowering, lowering.input_fact(0)?.data_type, &[is_diagonal, diagonal, input])?;
         lowering.output(0, output)
     }

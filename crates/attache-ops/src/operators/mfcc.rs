@@ -104,7 +104,7 @@ impl Bank {
     /// Sums the magnitudes, of which the squares are given, into the filters.
     fn sum(&self, squares: &[f32], sums: &mut [f64]) {
         sums.fill(0.0);
-        for ((before, weight), square) in self.parts.iter().zip(&squares[self.first..]) {
+        for ((before, weight), square) in self.parts.iter().zip(squares.get(self.first..).unwrap_or_default()) {
             let value = f64::from(*square).sqrt();
             let weighted = value * weight;
             if let Some(sum) = before.checked_sub(1).and_then(|filter| sums.get_mut(filter)) {
@@ -155,7 +155,8 @@ impl Operator for Mfcc {
         let rows = spectrogram.values::<f32>()?.chunks_exact(frequencies);
         for (squares, output) in rows.zip(eval.outputs[0].values::<f32>()?.chunks_exact_mut(self.coefficients)) {
             bank.sum(squares, &mut sums);
-            sums.iter_mut().for_each(|sum| *sum = sum.max(FLOOR).ln());
+            // What is not a number stays so.
+            sums.iter_mut().for_each(|sum| *sum = if *sum < FLOOR { FLOOR } else { *sum }.ln());
             for (to, cosines) in output.iter_mut().zip(cosines.chunks_exact(self.filters)) {
                 *to = cosines.iter().zip(&sums).map(|(cosine, sum)| cosine * sum).sum::<f64>() as f32;
             }
@@ -179,5 +180,10 @@ mod tests {
         assert!(sums.iter().all(|sum| *sum > 0.0) && sums.is_sorted());
         assert!(Bank::new(&mfcc, 129, 7000).is_err() && Bank::new(&mfcc, 1, 8000).is_err());
         assert!(Bank::new(&mfcc, 129, -1).is_err());
+        // No frequency lies between these limits.
+        let mfcc = Mfcc { limits: [8600.0, 8900.0], filters: 3, coefficients: 2 };
+        let mut sums = [1.0; 3];
+        Bank::new(&mfcc, 9, 16_000).unwrap().sum(&[4.0; 9], &mut sums);
+        assert_eq!(sums, [0.0; 3]);
     }
 }

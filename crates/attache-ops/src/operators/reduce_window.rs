@@ -230,15 +230,38 @@ fn padded(lowering: &mut Lowering<'_>, axes: &[Axis], after: &[i64], input: Valu
     };
     let output: Shape = axes.iter().zip(after).map(extent).collect();
     let shape = lowering.shape(input).clone();
-    if output == shape {
+    // Padding on one side may have cut as much on the other.
+    let is_whole = |(axis, after): (&Axis, &i64)| axis.before == 0 && *after == 0 && axis.spread == 1;
+    if axes.iter().zip(after).all(is_whole) {
         return Ok(input);
     }
-    filled(lowering, spread::map(&shape, &along, &output), input, 1)
+    filled(lowering, spread::map(&shape, &along, &output)?, input, 1)
+}
+
+/// Refuses distances that do not fit a device's integers.
+fn check_distances(axes: &[Axis], after: &[i64]) -> Result<(), Unsupported> {
+    const MOST: u64 = 1 << 28;
+    let distances = |axis: &Axis| [axis.stride as u64, axis.dilation as u64, axis.spread as u64];
+    let distances = axes.iter().flat_map(|axis| distances(axis).into_iter().chain([axis.before.unsigned_abs()]));
+    match distances.chain(after.iter().map(|after| after.unsigned_abs())).find(|distance| *distance > MOST) {
+        Some(distance) => {
+            Err(Unsupported::new(format!("a stride, dilation or padding of {distance}: too far for a device")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Emits the elements of each window along an axis next to each other, along a new axis behind it.
 fn side_by_side(lowering: &mut Lowering<'_>, axis: usize, along: Axis, input: ValueId) -> Result<ValueId, Unsupported> {
+    /// Copies that are always allowed, in elements, and in multiples of the elements that are copied.
+    const MOST: [usize; 2] = [1 << 22, 64];
     let mut output = lowering.shape(input).to_vec();
+    let elements = lowering.shape(input).elements();
+    let copied = (elements / output[axis].max(1)).saturating_mul(along.output).saturating_mul(along.size);
+    if copied > MOST[0].max(elements.saturating_mul(MOST[1])) {
+        let reason = format!("windows of {} elements, which a device copies: {copied} from {elements}", along.size);
+        return Err(Unsupported::new(reason));
+    }
     let mut coordinates: Vec<Index> = (0..output.len()).map(|at| Index::Axis(at + usize::from(at > axis))).collect();
     coordinates[axis] =
         Index::Axis(axis).times(along.stride as i64).sum(Index::Axis(axis + 1).times(along.dilation as i64));
@@ -283,11 +306,12 @@ impl Operator for ReduceWindow {
         let axes = windows.axes(lowering.input_shape(0)?).map_err(refuse)?;
         let (data_type, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
         let (input, start) = (lowering.input(0)?, lowering.input(1)?);
+        let after: Vec<i64> = windows.padding.iter().map(|[_, after]| *after).collect();
+        check_distances(&axes, &after)?;
         let combined = match (data_type, self.combination, plane(&axes)) {
             // The padding has the value that is combined with the result.
             (DataType::Float32, Combination::Maximum, Some(first)) => largest_in_plane(lowering, &axes, first, input)?,
             _ => {
-                let after: Vec<i64> = windows.padding.iter().map(|[_, after]| *after).collect();
                 let mut value = padded(lowering, &axes, &after, input)?;
                 let moved = axes.iter().enumerate().filter(|(_, along)| along.size > 1 || along.stride > 1);
                 for (axis, along) in moved {

@@ -34,6 +34,12 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Pad {
+    /// Returns where the elements go.
+    fn axes(&self) -> Vec<Along> {
+        let along = |(first, between): (&i64, &i64)| Along { first: *first, step: between.saturating_add(1) };
+        self.before.iter().zip(&self.between).map(along).collect()
+    }
+
     fn output(&self, shape: &Shape) -> Result<Shape, OpError> {
         if [&self.before, &self.after, &self.between].iter().any(|list| list.len() != shape.rank()) {
             return Err(OpError::invalid(format!("its lists do not have a number for each axis of {shape}")));
@@ -69,12 +75,7 @@ impl Operator for Pad {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, value) = (eval.input(0)?, eval.input(1)?);
         let output = &mut eval.outputs[0];
-        let axes = self
-            .before
-            .iter()
-            .zip(&self.between)
-            .map(|(first, between)| Along { first: *first, step: between.saturating_add(1) });
-        let axes: Vec<_> = axes.collect();
+        let axes = self.axes();
         spread((input.bytes, input.shape), &axes, value.bytes, (output.bytes, output.shape));
         Ok(())
     }
@@ -82,9 +83,8 @@ impl Operator for Pad {
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (shape, output) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         self.output(shape).map_err(refuse)?;
-        let axes =
-            self.before.iter().zip(&self.between).map(|(first, between)| Along { first: *first, step: between + 1 });
-        let map = spread::map(shape, &axes.collect::<Vec<_>>(), &output);
+        let axes = self.axes();
+        let map = spread::map(shape, &axes, &output)?;
         let input = lowering.input(0)?;
         let padded = filled(lowering, map, input, 1)?;
         lowering.output(0, padded)

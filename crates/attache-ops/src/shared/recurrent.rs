@@ -202,6 +202,7 @@ impl Recurrent {
         steps.check()?;
         let (matrix, recurrent) = (weights(lowering, places.weights)?, weights(lowering, places.recurrent)?);
         let (matrix, recurrent) = (Product::new(lowering, matrix)?, Product::new(lowering, recurrent)?);
+        steps.check_weights(lowering, &recurrent)?;
         let (input, bias) = (lowering.float_input(places.input)?, lowering.float_input(places.bias)?);
         let mut sums = matrix.times(lowering, input, Some(bias))?;
         if let Some([other, matrix]) = places.auxiliary {

@@ -2,6 +2,7 @@
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap};
+use attache_graph::Unsupported;
 
 /// The place of the first element along an axis of the larger tensor, negative where elements are cut, and the distance of
 /// neighbours.
@@ -32,9 +33,17 @@ pub(crate) fn spread((input, from): (&[u8], &Shape), axes: &[Along], fill: &[u8]
 }
 
 /// Returns the index map, without a fill value, that takes the elements of a tensor of shape `from` to their places in one of
-/// shape `to`.
-pub(crate) fn map(from: &Shape, axes: &[Along], to: &Shape) -> IndexMap {
+/// shape `to`. Refuses distances that do not fit a device's integers.
+pub(crate) fn map(from: &Shape, axes: &[Along], to: &Shape) -> Result<IndexMap, Unsupported> {
+    const MOST: u64 = 1 << 28;
+    let is_far = |along: &Along| along.first.unsigned_abs() > MOST || along.step.unsigned_abs() > MOST;
+    if let Some(along) = axes.iter().find(|along| is_far(along)) {
+        let (first, step) = (along.first, along.step);
+        return Err(Unsupported::new(format!("elements from {first} on, {step} apart: too far for a device")));
+    }
     let coordinate = |(axis, along): (usize, &Along)| {
+        // A single element has no neighbours.
+        let along = if from[axis] > 1 { *along } else { Along { step: 1, ..*along } };
         if along.step == 1 {
             return Index::Axis(axis).plus(-along.first);
         }
@@ -45,7 +54,8 @@ pub(crate) fn map(from: &Shape, axes: &[Along], to: &Shape) -> IndexMap {
         let behind = distance.clone().modulo(along.step).times(from[axis] as i64 + steps);
         distance.divided_by(along.step).plus(-steps).sum(behind)
     };
-    IndexMap { output: to.to_vec(), coordinates: axes.iter().enumerate().map(coordinate).collect(), fill: None }
+    let coordinates = axes.iter().enumerate().map(coordinate).collect();
+    Ok(IndexMap { output: to.to_vec(), coordinates, fill: None })
 }
 
 #[cfg(test)]
@@ -58,13 +68,22 @@ mod tests {
             let (axes, from, to) = ([Along { first, step }], Shape::from([5]), Shape::from([14]));
             let mut output = [0; 14];
             spread((&[1, 2, 3, 4, 5], &from), &axes, &[0], (&mut output, &to));
-            let coordinates = &map(&from, &axes, &to).coordinates[0];
+            let coordinates = &map(&from, &axes, &to).unwrap().coordinates[0];
             let found = (0..14).map(|at| match coordinates.evaluate(&[at]) {
                 at @ 0..5 => at as u8 + 1,
                 _ => 0,
             });
             assert_eq!(found.collect::<Vec<u8>>(), output, "{first} {step}");
         }
+    }
+
+    #[test]
+    fn what_is_too_far_for_a_device_is_refused() {
+        let place = |first, step, extent: usize| map(&[extent].into(), &[Along { first, step }], &[9].into());
+        for (first, step) in [(1 << 40, 1), (i64::MIN, 1), (0, 1 << 31), (0, i64::MAX)] {
+            assert!(place(first, step, 2).is_err(), "{first} {step}");
+        }
+        assert_eq!(place(3, 7, 1).unwrap(), place(3, 1, 1).unwrap());
     }
 
     #[test]

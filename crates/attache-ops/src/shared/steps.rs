@@ -31,6 +31,16 @@ impl Steps {
         }
     }
 
+    /// Fails if the matrix by which outputs are multiplied at each time is too large: a device has it once for each.
+    pub(crate) fn check_weights(&self, lowering: &Lowering<'_>, matrix: &Matrix) -> Result<(), Unsupported> {
+        const MOST: usize = 256 << 20;
+        let bytes = lowering.shape(matrix.0).elements().saturating_mul(4 * self.times);
+        match bytes <= MOST {
+            true => Ok(()),
+            false => Err(Unsupported::new(format!("{bytes} bytes of weights for {} times; up to {MOST}", self.times))),
+        }
+    }
+
     /// Returns the times in the order in which they are computed.
     pub(crate) fn order(self) -> impl Iterator<Item = usize> {
         (0..self.times).map(move |step| if self.is_reversed { self.times - 1 - step } else { step })

@@ -23,9 +23,12 @@ enum Slot {
     /// A separate buffer outside the arena, with the actual shape, because the size is known only at run
     /// time. `None` until a run computes the tensor.
     Own(Option<(Shape, AlignedBuffer)>),
-    /// A separate buffer of an input of strings, with its shape.
-    Input(Shape, AlignedBuffer),
+    /// A separate buffer of an input of strings, with its shape. `None` until it is written, if it is large.
+    Input(Shape, Option<AlignedBuffer>),
 }
+
+/// Inputs of strings have empty ones until they are written, unless these alone take more bytes.
+const MOST_EMPTY: usize = 1 << 20;
 
 /// One element for each output of a step, which needs no allocation for most.
 pub(crate) type Few<T> = SmallVec<[T; 2]>;
@@ -54,8 +57,9 @@ impl Memory {
         }
         for id in &graph.inputs {
             if let Fact { data_type: DataType::String, shape: Some(shape), .. } = graph.fact(*id) {
-                let empty = empty_strings(shape.elements()).map_err(|error| no_memory(&error))?;
-                slots[id.index()] = Slot::Input(shape.clone(), empty);
+                let is_small = strings::least_size(shape.elements()) <= MOST_EMPTY;
+                let empty = is_small.then(|| empty_strings(shape.elements())).transpose();
+                slots[id.index()] = Slot::Input(shape.clone(), empty.map_err(|error| no_memory(&error))?);
             }
         }
         let arena = AlignedBuffer::zeroed(plan.size).map_err(|error| no_memory(&error))?;
@@ -70,7 +74,7 @@ impl Memory {
             Slot::Arena(range) => Some((graph.fact(id).shape.as_ref()?, &self.arena[range.clone()])),
             Slot::Constant(bytes) => Some((graph.fact(id).shape.as_ref()?, bytes)),
             Slot::Own(value) => value.as_ref().map(|(shape, bytes)| (shape, &**bytes)),
-            Slot::Input(shape, bytes) => Some((shape, bytes)),
+            Slot::Input(shape, bytes) => Some((shape, bytes.as_deref()?)),
         }
     }
 
@@ -86,7 +90,7 @@ impl Memory {
     pub(crate) fn input_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
         match &mut self.slots[id.index()] {
             Slot::Arena(range) => Some(&mut self.arena[range.clone()]),
-            Slot::Input(_, buffer) => Some(buffer),
+            Slot::Input(_, buffer) => buffer.as_deref_mut(),
             _ => None,
         }
     }
@@ -97,11 +101,12 @@ impl Memory {
         match &mut self.slots[id.index()] {
             Slot::Arena(range) => copy(&mut self.arena[range.clone()], bytes),
             Slot::Input(_, buffer) => {
-                if buffer.len() != bytes.len() {
+                let mut kept = buffer.take().filter(|buffer| buffer.len() == bytes.len());
+                if kept.is_none() {
                     let no_memory = |error| Error::new(ErrorKind::OutOfMemory, format!("an input of strings: {error}"));
-                    *buffer = AlignedBuffer::zeroed(bytes.len()).map_err(no_memory)?;
+                    kept = Some(AlignedBuffer::zeroed(bytes.len()).map_err(no_memory)?);
                 }
-                copy(buffer, bytes);
+                copy(buffer.insert(kept.unwrap_or_default()), bytes);
             }
             _ => {}
         }
@@ -180,7 +185,7 @@ impl<'a> Readable<'a> {
             Slot::Arena(range) => (fact.shape.as_ref()?, self.bytes(range)?),
             Slot::Constant(bytes) => (fact.shape.as_ref()?, &**bytes),
             Slot::Own(value) => value.as_ref().map(|(shape, bytes)| (shape, &**bytes))?,
-            Slot::Input(shape, bytes) => (shape, &**bytes),
+            Slot::Input(shape, bytes) => (shape, bytes.as_deref()?),
         };
         let (data_type, quantization) = (fact.data_type, fact.quantization.as_ref());
         Some(TensorRef { data_type, shape, bytes, quantization, is_constant: fact.constant.is_some() })

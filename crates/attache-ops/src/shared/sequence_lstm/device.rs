@@ -166,6 +166,7 @@ impl Emitter<'_, '_> {
         steps.check()?;
         let (sums, recurrent) = (self.sums_of_inputs()?, self.joined_weights(RECURRENT_WEIGHTS)?);
         let recurrent = Matrix::new(self.lowering, recurrent)?;
+        steps.check_weights(self.lowering, &recurrent)?;
         let [output_state, cell_state] = [self.required(OUTPUT_STATE)?, self.required(CELL_STATE)?];
         let mut output = self.lowering.float_input(output_state)?;
         let mut cells = self.lowering.float_input(cell_state)?;
