@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::ThreadId;
 
 use attache::Model;
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
@@ -23,6 +24,9 @@ const VIEWED: &str = "arrays still refer to memory of this interpreter's tensors
     Keep the function that tensor() returns, and delete its arrays and their slices before invoke(), allocate_tensors() and \
     resize_tensor_input()";
 
+/// What is said to a delegate that calls the interpreter that runs it.
+const BUSY: &str = "this interpreter runs: what its delegate calls in the same thread may not use it";
+
 /// Copies of at least so many bytes are done without Python's interpreter lock.
 const LARGE: usize = 1 << 20;
 
@@ -33,6 +37,8 @@ pub(crate) struct NativeInterpreter(Arc<Shared>);
 /// What an interpreter and the arrays that refer to its memory share.
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// The thread that prepares or runs the model. Delegates may call Python there.
+    busy: Mutex<Option<ThreadId>>,
     model: Model,
     /// The number of arrays that refer to memory of tensors.
     views: AtomicUsize,
@@ -41,8 +47,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for the state. Fails on the thread that has it already.
+    fn lock(&self) -> Result<MutexGuard<'_, State>, Fault> {
+        if *self.busy.lock().unwrap_or_else(PoisonError::into_inner) == Some(std::thread::current().id()) {
+            return Err(Fault::new(BUSY));
+        }
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns whether arrays refer to memory of tensors. Only who has the lock makes new ones.
@@ -56,12 +66,12 @@ impl Shared {
 
     /// Does something with the state that calls nothing of Python. Waits without Python's interpreter lock for what other
     /// threads do with the state.
-    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, py: Python<'_>, act: impl FnOnce(&mut State) -> Result<T, Fault>) -> Result<T, Fault> {
         loop {
             match self.state.try_lock() {
                 Ok(mut state) => return act(&mut state),
                 Err(TryLockError::Poisoned(poisoned)) => return act(&mut poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.lock())),
+                Err(TryLockError::WouldBlock) => py.detach(|| self.lock().map(drop))?,
             }
         }
     }
@@ -73,10 +83,27 @@ impl Shared {
         act: impl FnOnce(&mut State) -> Result<T, Fault> + Send,
     ) -> Result<T, Fault> {
         py.detach(|| {
-            let mut state = self.lock();
+            let mut state = self.lock()?;
             self.check_not_viewed()?;
+            let _busy = Busy::new(&self.busy);
             act(&mut state)
         })
+    }
+}
+
+/// Names this thread as the one that is busy, as long as it exists.
+struct Busy<'a>(&'a Mutex<Option<ThreadId>>);
+
+impl<'a> Busy<'a> {
+    fn new(thread: &'a Mutex<Option<ThreadId>>) -> Self {
+        *thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        Self(thread)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -93,7 +120,8 @@ impl Drop for View {
 impl NativeInterpreter {
     pub(crate) fn of(state: State, delegates: Vec<Py<PyAny>>) -> Self {
         let model = state.model().clone();
-        Self(Arc::new(Shared { state: Mutex::new(state), model, views: AtomicUsize::new(0), _delegates: delegates }))
+        let (state, busy) = (Mutex::new(state), Mutex::new(None));
+        Self(Arc::new(Shared { state, busy, model, views: AtomicUsize::new(0), _delegates: delegates }))
     }
 
     fn make(
@@ -137,13 +165,13 @@ impl NativeInterpreter {
         } else if bytes.len() < LARGE {
             self.0.with(py, |state| read(state, bytes)).map_err(Fault::value)?;
         } else {
-            py.detach(|| read(&mut self.0.lock(), bytes)).map_err(Fault::value)?;
+            py.detach(|| read(&mut *self.0.lock()?, bytes)).map_err(Fault::value)?;
         }
         Ok(array.into_any())
     }
 
-    fn nodes(&self, py: Python<'_>) -> Vec<Node> {
-        self.0.with(py, |state| details::nodes(&self.0.model, 0, state.placement()))
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<Node>> {
+        self.0.with(py, |state| Ok(details::nodes(&self.0.model, 0, state.placement()))).map_err(Fault::runtime)
     }
 }
 
@@ -231,7 +259,7 @@ impl NativeInterpreter {
         };
         let written = match bytes.len() {
             ..LARGE => shared.with(py, write),
-            LARGE.. => py.detach(|| write(&mut shared.lock())),
+            LARGE.. => py.detach(|| write(&mut *shared.lock()?)),
         };
         written.map_err(Fault::value)
     }
@@ -281,8 +309,12 @@ impl NativeInterpreter {
     }
 
     /// Resets variables where they are: arrays that refer to their memory see it.
-    fn reset_variables(&self, py: Python<'_>) {
-        self.0.with(py, State::reset_variables);
+    fn reset_variables(&self, py: Python<'_>) -> PyResult<()> {
+        let reset = |state: &mut State| {
+            state.reset_variables();
+            Ok(())
+        };
+        self.0.with(py, reset).map_err(Fault::runtime)
     }
 
     /// Writes floats to an input, quantized if it is.
@@ -292,7 +324,7 @@ impl NativeInterpreter {
         #[pyo3(from_py_with = index)] tensor: i64,
         values: PyReadonlyArrayDyn<'_, f32>,
     ) -> PyResult<()> {
-        let main = self.main(py);
+        let main = self.main(py)?;
         let values = values.as_slice().map_err(|error| Fault::new(error.to_string()).value())?;
         let set = self.0.with(py, |state| {
             let wanted = state.writable(tensor, main)?;
@@ -307,7 +339,7 @@ impl NativeInterpreter {
         py: Python<'py>,
         #[pyo3(from_py_with = index)] tensor: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let main = self.main(py);
+        let main = self.main(py)?;
         let read = self.0.with(py, |state| {
             let found = state.readable(tensor, main)?;
             Ok((state.dequantize(found.tensor, main)?, found.shape))
@@ -317,8 +349,9 @@ impl NativeInterpreter {
     }
 
     /// Returns the index of the subgraph that the interpreter was built for.
-    fn main(&self, py: Python<'_>) -> i64 {
-        self.0.with(py, |state| state.prepared().map_or(0, |interpreter| interpreter.subgraph() as i64))
+    fn main(&self, py: Python<'_>) -> PyResult<i64> {
+        let main = |state: &mut State| Ok(state.prepared().map_or(0, |interpreter| interpreter.subgraph() as i64));
+        self.0.with(py, main).map_err(Fault::runtime)
     }
 
     /// Returns LiteRT's dictionary of a tensor.
@@ -354,8 +387,8 @@ impl NativeInterpreter {
         self.0.model.subgraphs().get(subgraph).map_or(0, |subgraph| subgraph.tensors.len())
     }
 
-    fn node_count(&self, py: Python<'_>) -> usize {
-        self.nodes(py).len()
+    fn node_count(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.nodes(py)?.len())
     }
 
     /// Returns name, inputs and outputs of a node.
@@ -365,7 +398,7 @@ impl NativeInterpreter {
         py: Python<'py>,
         #[pyo3(from_py_with = index)] node: i64,
     ) -> PyResult<(String, Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i32>>)> {
-        let nodes = self.nodes(py);
+        let nodes = self.nodes(py)?;
         let found = usize::try_from(node).ok().and_then(|node| nodes.get(node));
         let missing =
             || Fault::new(format!("there is no node {node}: the model has {}, counted from 0", nodes.len())).value();

@@ -1,5 +1,6 @@
 """Delegates that others built, loaded from libraries that are compiled for the tests."""
 
+import ctypes
 import gc
 import shutil
 import subprocess
@@ -48,6 +49,33 @@ def test_a_delegate_of_a_library(library):
     del interpreter
     gc.collect()
     assert view.tolist() == [4, 7]
+
+
+def test_a_delegate_may_not_use_the_interpreter_that_runs_it(library):
+    if not library.endswith("arithmetic.so"):
+        pytest.skip("this delegate calls nothing")
+    interpreter = attache.Interpreter(
+        model_content=samples.signatures(), experimental_delegates=[attache.load_delegate(library)]
+    )
+    interpreter.allocate_tensors()
+    said = []
+
+    def call():
+        for method in (lambda: interpreter.get_tensor(2), interpreter.invoke, interpreter.reset_all_variables):
+            try:
+                method()
+            except (RuntimeError, ValueError) as error:
+                said.append(str(error))
+
+    callback = ctypes.CFUNCTYPE(None)(call)
+    called = ctypes.c_void_p.in_dll(ctypes.CDLL(library), "arithmetic_called")
+    called.value = ctypes.cast(callback, ctypes.c_void_p).value
+    try:
+        assert run(interpreter) == [4, 7]
+    finally:
+        called.value = None
+    assert len(said) == 3 and all("this interpreter runs" in text for text in said)
+    assert run(interpreter) == [4, 7]
 
 
 def test_several_interpreters_share_a_delegate(library):
