@@ -18,6 +18,7 @@ mod naming;
 mod reports;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod stored;
+mod surveys;
 mod texts;
 mod tools;
 mod words;

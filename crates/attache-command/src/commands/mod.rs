@@ -13,6 +13,7 @@ mod eval;
 mod inspect;
 mod report;
 mod run;
+mod survey;
 mod tflite;
 mod zoo;
 
@@ -62,6 +63,7 @@ static TABLE: &[Row] = &[
     row::<bench::Bench>("bench", "Measure how long a model takes and what it needs"),
     row::<report::ReportCommand>("report", "Measure models and write one page about them, or compare two such pages"),
     row::<inspect::Inspect>("inspect", "Say what a model file holds and what the GPU makes of it"),
+    row::<survey::SurveyCommand>("survey", "Say of all models below a folder what they use and what is missing"),
     row::<devices::Devices>("devices", "List the GPUs of this machine"),
     row::<zoo::Zoo>("zoo", "List the built-in models, or write one to a file"),
     row::<cache::Cache>("cache", "List, verify or clear stored plans and packed weights"),
