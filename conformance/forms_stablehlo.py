@@ -108,6 +108,7 @@ def windows(suite):
     case("maximum", "STABLEHLO_MAXIMUM", start=-9)
     case("padding", padding=[1, 1, 0, 2])
     case("padding_counts", start=3, padding=[1, 1, 0, 2])
+    case("shifted", padding=[1, -1, 0, 0])
     case("negative_padding", padding=[-1, 0, 0, -2])
     case("strides", windowStrides=[2, 1])
     case("window_dilations", windowDilations=[1, 2])

@@ -22,6 +22,9 @@ const GROWTH: usize = 8;
 /// The size in bytes from which on outputs are stored and taken from what is stored. Smaller ones are computed sooner.
 const STORED: usize = 1 << 16;
 
+/// Maximum size in bytes of the strings that a node that is folded reads.
+const MOST_STRINGS: usize = 4 << 10;
+
 /// Maximum working memory in bytes (packed weights and scratch) of a node that is folded. A node that needs
 /// more runs in each run, under the limits of the interpreter.
 const MOST_WORKING: u64 = 256 << 20;
@@ -106,8 +109,10 @@ impl Known<'_> {
         let is_constant = |id: &TensorId| self.fact(*id).constant.is_some();
         let has_values = node.inputs.iter().any(Option::is_some) && node.inputs.iter().flatten().all(is_constant);
         // What operators do with strings takes as long as these are, which shapes do not tell.
-        let has_strings = node.inputs.iter().flatten().any(|id| self.fact(*id).data_type == DataType::String);
-        if !has_values || has_strings || has_side_effects(self.graph, node) {
+        let constants = node.inputs.iter().flatten().filter_map(|id| self.fact(*id).constant.as_ref());
+        let strings = constants.filter(|constant| constant.data_type == DataType::String);
+        let has_long = strings.map(|constant| constant.bytes.len()).sum::<usize>() > MOST_STRINGS;
+        if !has_values || has_long || has_side_effects(self.graph, node) {
             return None;
         }
         let fact = |id: &TensorId| {

@@ -1,6 +1,6 @@
 //! FILL: a tensor of a given shape, filled with one value.
 
-use attache_base::Shape;
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Expression, IntExpression};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
@@ -49,9 +49,10 @@ impl Operator for Fill {
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (element, shape) = (lowering.input(1)?, lowering.output_shape(0)?.clone());
-        let output = match moves_as_integer(lowering.input_fact(1)?.data_type) {
-            true => lowering.int_map(IntExpression::Input(0), &shape, &[element])?,
-            false => lowering.map(Expression::Input(0), &shape, &[element])?,
+        let output = match lowering.input_fact(1)?.data_type {
+            DataType::Float32 | DataType::Float16 => lowering.map(Expression::Input(0), &shape, &[element])?,
+            integer if moves_as_integer(integer) => lowering.int_map(IntExpression::Input(0), &shape, &[element])?,
+            other => return Err(Unsupported::new(format!("elements of type {other}"))),
         };
         lowering.output(0, output)
     }
@@ -59,7 +60,7 @@ impl Operator for Fill {
 
 #[cfg(test)]
 mod tests {
-    use attache_base::{Constant, DataType};
+    use attache_base::Constant;
 
     use super::*;
 

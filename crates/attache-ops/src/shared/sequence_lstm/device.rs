@@ -299,10 +299,14 @@ impl Emitter<'_, '_> {
         };
         let output = Matrix::new(self.lowering, matrix)?.times(self.lowering, hidden, bias)?;
         let (shape, limit) = (self.lowering.shape(output).clone(), self.lstm.projection_clip);
-        let clipped = |x: Expression| if limit > 0.0 { x.clamp(-limit, limit) } else { x };
+        let clipped = |x: Expression, limit: f32| if limit > 0.0 { x.clamp(-limit, limit) } else { x };
         let value = match &self.grids {
-            Some(grids) => clipped(grids.output.dequantize(grids.output.quantize(Input(0)))),
-            None => clipped(Input(0)),
+            // Stored numbers are clipped, whatever their zero point. The limit is rounded towards zero and saturates.
+            Some(grids) => {
+                let most = f32::from((limit / grids.output.scale) as i8);
+                grids.output.dequantize(clipped(grids.output.quantize(Input(0)), most))
+            }
+            None => clipped(Input(0), limit),
         };
         self.lowering.map(value, &shape, &[output])
     }
