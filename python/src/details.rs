@@ -75,9 +75,6 @@ fn saturated(zero_point: i64) -> i32 {
 /// Returns how a sparse tensor is stored; an empty dictionary for others.
 fn sparsity<'py>(py: Python<'py>, model: &Model, subgraph: usize, index: usize) -> PyResult<Bound<'py, PyDict>> {
     let parameters = PyDict::new(py);
-    if !model.subgraphs()[subgraph].tensors[index].is_sparse {
-        return Ok(parameters);
-    }
     let Some(sparsity) = model.tensor_view(subgraph, index).sparsity() else { return Ok(parameters) };
     let order = sparsity.traversal_order().map(|order| order.iter().collect()).unwrap_or_default();
     let blocks = sparsity.block_map().map(|map| map.iter().collect()).unwrap_or_default();

@@ -89,9 +89,9 @@ fn test(wheel: &Path) -> Result<()> {
             .arg(wheel),
     )?;
     let tests = root().join("python");
-    // The program, since `python -m` would find the package's sources in the working directory instead of the wheel.
-    let mut command = Command::new(program(&environment, "pytest"));
-    command.current_dir(&tests).args(["--quiet", "tests"]);
+    // Not in the folder of the package's sources, which Python would find there instead of the wheel.
+    let mut command = Command::new(program(&environment, "python"));
+    command.current_dir(&environment).args(["-m", "pytest", "--quiet"]).arg(tests.join("tests"));
     finish(without_rust(command).envs(setup::environment()?))?;
     let checked = |arguments: &[&str], folder: &Path| {
         let mut command = Command::new(program(&environment, "python"));
