@@ -420,11 +420,12 @@ impl Replayed {
         }
         run.extend(copies.first());
         let (waits, signals) = self.bound.bindings.semaphores()?;
+        let semaphores = Semaphores { waits, signals };
         self.streams[0].submissions.make_room()?;
-        let waited = |semaphore| waits.get(semaphore).map_or(0, |(_, value)| *value);
-        let pending = signals.iter().map(|(raw, (semaphore, value))| semaphore.pending_signal(*value, waited(raw)));
+        let waited = |semaphore| semaphores.waits.get(semaphore).map_or(0, |(_, value)| *value);
+        let pending = semaphores.signals.iter();
+        let pending = pending.map(|(raw, (semaphore, value))| semaphore.pending_signal(*value, waited(raw)));
         let pending = pending.collect::<Result<Vec<_>, _>>()?;
-        let semaphores = Semaphores::new(&waits, &signals);
         let permits = self.bound.bindings.submitting()?;
         let submissions = &mut self.streams[0].submissions;
         let number = submissions.submit(&run, &semaphores)?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ash::vk;
 
 use super::bindings::Values;
+use crate::bind::DeviceSemaphore;
 use crate::device::Device;
 use crate::device::vulkan::{Vulkan, failed};
 use crate::execute::{Ended, Fence, MAX_PENDING, Wait};
@@ -22,6 +23,16 @@ const SPIN: Duration = Duration::from_micros(500);
 struct SubmissionFence {
     device: Device,
     raw: vk::Fence,
+    /// The semaphores that the submission sets, with their values.
+    signals: Vec<(DeviceSemaphore, u64)>,
+}
+
+impl SubmissionFence {
+    /// Waits, after the fence, until the semaphores have their values. Vulkan orders them before the fence, but the software
+    /// driver (Mesa 22.3) signals it a little earlier.
+    fn wait_for_signals(&self) -> Result<(), GpuError> {
+        self.signals.iter().try_for_each(|(semaphore, value)| semaphore.wait(*value, Duration::MAX).map(drop))
+    }
 }
 
 impl Fence for SubmissionFence {
@@ -30,7 +41,7 @@ impl Fence for SubmissionFence {
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the fence was submitted to a queue, and is not reset before this handle is dropped.
         match unsafe { vulkan.raw.wait_for_fences(&[self.raw], true, nanoseconds) } {
-            Ok(()) => Ok(true),
+            Ok(()) => self.wait_for_signals().map(|()| true),
             Err(vk::Result::TIMEOUT) => Ok(false),
             Err(error) => self.device.noted(Err(failed("a run")(error))),
         }
@@ -51,15 +62,13 @@ impl Drop for SubmissionFence {
 /// occurs once.
 #[derive(Default)]
 pub(super) struct Semaphores {
-    pub(super) waits: Vec<(vk::Semaphore, u64)>,
-    pub(super) signals: Vec<(vk::Semaphore, u64)>,
+    pub(super) waits: Values,
+    pub(super) signals: Values,
 }
 
-impl Semaphores {
-    pub(super) fn new(waits: &Values, signals: &Values) -> Self {
-        let raw = |values: &Values| values.iter().map(|(raw, (_, value))| (*raw, *value)).collect();
-        Self { waits: raw(waits), signals: raw(signals) }
-    }
+/// Returns the handles and the values of semaphores.
+fn raw(values: &Values) -> (Vec<vk::Semaphore>, Vec<u64>) {
+    values.iter().map(|(raw, (_, value))| (*raw, *value)).unzip()
 }
 
 /// The submissions of one stream. They are numbered from 1 and end in order.
@@ -114,14 +123,12 @@ impl Submissions {
     /// many submissions are pending, waits for the oldest one first.
     pub(super) fn submit(&mut self, buffers: &[vk::CommandBuffer], semaphores: &Semaphores) -> Result<usize, GpuError> {
         self.make_room()?;
-        let [waits, signals] = [&semaphores.waits, &semaphores.signals];
-        let (waiting, values): (Vec<_>, Vec<_>) = waits.iter().copied().unzip();
-        let (signalled, set): (Vec<_>, Vec<_>) = signals.iter().copied().unzip();
-        let stages = vec![vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER; waits.len()];
+        let [(waiting, values), (signalled, set)] = [raw(&semaphores.waits), raw(&semaphores.signals)];
+        let stages = vec![vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER; waiting.len()];
         let mut timelines = vk::TimelineSemaphoreSubmitInfo::default();
         timelines = timelines.wait_semaphore_values(&values).signal_semaphore_values(&set);
         let mut submit = vk::SubmitInfo::default().command_buffers(buffers);
-        if !waits.is_empty() || !signals.is_empty() {
+        if !waiting.is_empty() || !signalled.is_empty() {
             submit = submit.wait_semaphores(&waiting).wait_dst_stage_mask(&stages).signal_semaphores(&signalled);
             submit = submit.push_next(&mut timelines);
         }
@@ -136,7 +143,8 @@ impl Submissions {
             unsafe { vulkan.raw.destroy_fence(fence, None) };
         }
         self.device.noted(submitted.map_err(failed("the queue")))?;
-        self.fences.push_back(Arc::new(SubmissionFence { device: self.device.clone(), raw: fence }));
+        let signals = semaphores.signals.values().cloned().collect();
+        self.fences.push_back(Arc::new(SubmissionFence { device: self.device.clone(), raw: fence, signals }));
         Ok(self.started())
     }
 
@@ -231,13 +239,14 @@ impl Submissions {
         let asleep = || unsafe { raw.wait_for_fences(&[fence], true, u64::MAX) };
         loop {
             match is_over() {
-                Ok(true) => return Ok(()),
+                Ok(true) => break,
                 Ok(false) if start.elapsed() < spin && self.wait == Wait::Yield => std::thread::yield_now(),
                 Ok(false) if start.elapsed() < spin => std::hint::spin_loop(),
-                Ok(false) => return self.device.noted(asleep().map_err(failed("a run"))),
+                Ok(false) => break self.device.noted(asleep().map_err(failed("a run")))?,
                 Err(error) => return self.device.noted(Err(failed("a run")(error))),
             }
         }
+        self.fences[number - self.ended - 1].wait_for_signals()
     }
 }
 
