@@ -172,11 +172,6 @@ struct Answers {
     shapes: BTreeMap<usize, Shape>,
 }
 
-/// Whether an input of the node is a variable.
-fn has_variables(node: &NodeContext<'_>) -> bool {
-    node.node().inputs.iter().flatten().any(|id| node.graph.fact(*id).is_variable)
-}
-
 impl Delegate for Asked {
     fn name(&self) -> &str {
         GPU
@@ -187,10 +182,7 @@ impl Delegate for Asked {
     }
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
-        let claim = match has_variables(&node) {
-            true => Err(Unsupported::new("it keeps state in a variable tensor, which the runtime may reset")),
-            false => self.gpu.claim(node).map(|_| Claim::new(())),
-        };
+        let claim = self.gpu.claim(node).map(|_| Claim::new(()));
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         for id in node.node().inputs.iter().flatten().chain(&node.node().outputs) {
             answers.shapes.extend(node.graph.fact(*id).shape.clone().map(|shape| (id.index(), shape)));

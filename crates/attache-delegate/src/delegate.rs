@@ -12,7 +12,7 @@ use attache_abi::report::text_of_c;
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateFlags, TfLiteIntArray, TfLiteStatus};
 
 use crate::claims::Claims;
-use crate::graph::Graph;
+use crate::graph::{Graph, PartModel};
 use crate::kernel::{Kernel, registration};
 use crate::log::Log;
 use crate::options::Options;
@@ -163,7 +163,8 @@ impl GpuPlugin {
         let outputs = part.outputs.clone();
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let is_stored = self.gpu.cache().is_some();
-        let model = graph.model(nodes, &inputs, &outputs, shapes, is_stored).map_err(|error| text(&error))?.model;
+        let PartModel { model, tensors } =
+            graph.model(nodes, &inputs, &outputs, shapes, is_stored).map_err(|error| text(&error))?;
         let builder = Interpreter::builder(&model).threads(usize::try_from(threads).unwrap_or(1));
         let compiled = builder.delegate(self.gpu.clone()).compile().map_err(|error| text(&error))?;
         for node in compiled.placement().left_behind() {
@@ -171,12 +172,15 @@ impl GpuPlugin {
             let text = format!("{} of a delegated partition will run on the CPU: {reason}", node.operator);
             self.write(Log::Warning, &text);
         }
-        let interpreter = compiled.interpreter().map_err(|error| text(&error))?;
+        let mut interpreter = compiled.interpreter().map_err(|error| text(&error))?;
+        let variables = tensors.iter().enumerate().filter(|(_, tensor)| graph.is_variable(**tensor));
+        let variables = variables.filter(|(own, _)| interpreter.variable_bytes_mut(*own).is_ok());
+        let variables = variables.map(|(own, tensor)| (*tensor, own)).collect();
         let (adapter, count) = (self.gpu.adapter(), part.nodes.len());
         let (operations, nodes) = (counted(count, "operation"), listed(&part.nodes));
         let line = format!("Partition of {operations} (nodes {nodes}) on {} ({}).", adapter.name, adapter.backend);
         self.write(Log::Info, &line);
-        Ok(Kernel { interpreter, inputs, outputs, log: self.options.log })
+        Ok(Kernel { interpreter, inputs, outputs, variables, log: self.options.log })
     }
 
     /// Leaves all nodes to the runtime because of an error, unless they have to be delegated.

@@ -190,6 +190,11 @@ impl Graph {
         self.tensors.get(&tensor).is_some_and(|tensor| tensor.constant.is_none() && !tensor.is_variable)
     }
 
+    /// Whether the tensor is a variable, whose value nodes read and write.
+    pub(crate) fn is_variable(&self, tensor: usize) -> bool {
+        self.tensors.get(&tensor).is_some_and(|tensor| tensor.is_variable)
+    }
+
     /// Builds a model of some nodes. `shapes` replaces the shapes of tensors that the runtime states. `is_stored` tells
     /// whether what is prepared of the model may be stored.
     pub(crate) fn model<'a>(

@@ -22,6 +22,9 @@ pub(crate) struct Kernel {
     pub(crate) inputs: Vec<usize>,
     /// The runtime's indices of the tensors that are the interpreter's outputs.
     pub(crate) outputs: Vec<usize>,
+    /// The runtime's indices of variable tensors, with those of the interpreter. The runtime has their values between runs,
+    /// since it may reset them and other nodes may use them.
+    pub(crate) variables: Vec<(usize, usize)>,
     pub(crate) log: Log,
 }
 
@@ -160,11 +163,38 @@ impl Kernel {
             let bytes = unsafe { bytes_of(tensor(context, *index)) };
             self.interpreter.write_bytes(input, bytes).map_err(|error| error.to_string())?;
         }
+        // SAFETY: as above.
+        unsafe { self.each_variable(context, |of_runtime, own| own.copy_from_slice(of_runtime))? };
         self.log.during(|| self.interpreter.invoke()).map_err(|error| error.to_string())?;
+        // SAFETY: as above.
+        unsafe { self.each_variable(context, |of_runtime, own| of_runtime.copy_from_slice(own))? };
         for (output, index) in self.outputs.iter().enumerate() {
             // SAFETY: as above.
             let bytes = unsafe { bytes_of(tensor(context, *index)) };
             self.interpreter.read_bytes_into(output, bytes).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Calls `copy` with the bytes of each variable in the runtime and in the partition.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn each_variable(
+        &mut self,
+        context: *mut TfLiteContext,
+        copy: impl Fn(&mut [u8], &mut [u8]),
+    ) -> Result<(), String> {
+        for (index, variable) in &self.variables {
+            // SAFETY: the caller states that the context is that of these tensors, which are allocated.
+            let of_runtime = unsafe { bytes_of(tensor(context, *index)) };
+            let own = self.interpreter.variable_bytes_mut(*variable).map_err(|error| error.to_string())?;
+            if of_runtime.len() != own.len() {
+                let (there, here) = (of_runtime.len(), own.len());
+                return Err(format!("variable tensor {index} has {there} bytes, and had {here} when it was delegated"));
+            }
+            copy(of_runtime, own);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
 use attache::{GpuDelegate, GpuDelegateOptions, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
 use attache_external::ExternalDelegate;
 
-use common::{compile, library, run};
+use common::{compile, filled, library, next, run};
 
 /// Returns the models, one of three in a debug build, which is slow.
 fn models() -> Vec<PathBuf> {
@@ -42,6 +42,37 @@ fn random_graphs_have_the_bits_of_the_gpu_delegate() {
             );
             assert!(run(&hosted) == run(&own), "{path:?}: the bits differ");
         }
+    }
+}
+
+/// Golden cases with states in variable tensors.
+const STATEFUL: [&str; 4] =
+    ["f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on", "f32_LSTM_full_goes_on", "f32_SVDF_rank_2", "i8_SVDF_integers_rank_2"];
+
+/// The states are the runtime's: they go on from run to run, are apart in two interpreters, and are reset with the runtime's
+/// variables.
+#[test]
+fn states_are_those_of_the_runtime() {
+    for name in STATEFUL {
+        let path = Path::new("../../conformance/cases").join(name).join("model.tflite");
+        let model = Model::from_path(&path).expect("a model");
+        let options = GpuDelegateOptions::default().software(true).quantized(Quantized::Exact);
+        let gpu = GpuDelegate::new(options.inference_preference(InferencePreference::FastSingleAnswer)).expect("a GPU");
+        let plugin = ExternalDelegate::load(library(), &[("software", "true"), ("quantized", "exact")]);
+        let (own, hosted) = (compile(&model, gpu), compile(&model, plugin.expect("the plug-in")));
+        assert!(own.placement().delegated() > 0, "{name}");
+        assert_eq!(hosted.placement().delegated(), own.placement().delegated(), "{name}:\n{}", hosted.placement());
+        let mut alone = filled(&own);
+        let expected: Vec<_> = (0..6).map(|_| next(&mut alone)).collect();
+        assert!(expected[0] != expected[1], "{name} has no state");
+        let [mut first, mut second] = [0; 2].map(|_| filled(&hosted));
+        for (run, expected) in expected.iter().enumerate() {
+            assert!(next(&mut first) == *expected, "{name}: run {run} differs");
+        }
+        assert!(next(&mut second) == expected[0], "{name}: the interpreters share their states");
+        first.reset_variables();
+        assert!(next(&mut first) == expected[0], "{name}: a reset changes nothing");
+        assert!(next(&mut second) == expected[1], "{name}: a reset of one interpreter reaches another one");
     }
 }
 

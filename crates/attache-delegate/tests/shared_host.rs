@@ -31,9 +31,6 @@ fn partitions(compiled: &CompiledModel) -> Vec<Option<usize>> {
     compiled.placement().nodes.iter().map(|node| partition(&node.outcome)).collect()
 }
 
-/// Models with state in variable tensors, which delegates of C are not given: their nodes stay on the CPU.
-const STATEFUL: [&str; 1] = ["mnist_lstm_float"];
-
 #[test]
 fn shared_models_have_the_bits_of_the_gpu_delegate() {
     let all = std::env::var("ATTACHE_ALL_MODELS").is_ok_and(|value| value == "1");
@@ -44,9 +41,6 @@ fn shared_models_have_the_bits_of_the_gpu_delegate() {
     paths.sort();
     for path in paths {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if STATEFUL.contains(&name.as_str()) {
-            continue;
-        }
         if !all && SLOW.contains(&name.as_str()) || only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             continue;
         }

@@ -136,9 +136,6 @@ fn withheld(node: &NodeContext<'_>, is_opaque: bool) -> Option<&'static str> {
     for id in ids {
         let fact = node.graph.fact(*id);
         let source = tensors.get(id.index());
-        if fact.is_variable {
-            return Some("it keeps state in a variable tensor, which delegates of C are not given");
-        }
         if fact.data_type.bits().is_none() {
             return Some("it has a tensor whose elements have no fixed size, which delegates of C are not given");
         }

@@ -157,7 +157,7 @@ fn allocate(
 impl DelegateKernel for ExternalKernel {
     fn invoke(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>]) -> Result<(), DelegateError> {
         let _lock = self.open.source.lock();
-        // Kernels do not write their inputs.
+        // Kernels write none of their inputs but variables, which are outputs too and hold their values before the run.
         let pointers = inputs.iter().map(|input| input.bytes.as_ptr().cast_mut());
         self.inputs.iter().zip(pointers).for_each(|(id, data)| self.bind(*id, data));
         for (id, output) in self.outputs.iter().zip(outputs.iter_mut()) {

@@ -3,9 +3,10 @@
 //!
 //! A delegate sees a `TfLiteContext` whose nodes and tensors have the numbers of the model file. Nodes that the graph
 //! passes removed are not in its execution plan, and what they computed is a constant. Nodes are left out of the plan as
-//! well if an earlier delegate runs them, if their shapes are known only at run time, if they keep state in variable
-//! tensors, if a tensor of theirs is sparse or has no fixed size, and, for classic delegates, if the struct of their
-//! options is not documented ([`attache_abi::params_of`]).
+//! well if an earlier delegate runs them, if their shapes are known only at run time, if a tensor of theirs is sparse or
+//! has no fixed size, and, for classic delegates, if the struct of their options is not documented
+//! ([`attache_abi::params_of`]). Variable tensors are inputs of a partition whose kernels write them in place; their
+//! values stay with the interpreter, which resets them.
 //!
 //! The functions of TensorFlow Lite's opaque API (`TfLiteOpaque…`, `TfLiteOperator…`) and those on arrays and tensors
 //! (`TfLiteIntArray…`, `TfLiteTensor…`), which opaque delegates and operators call, are in [`opaque`]. A program or library that loads such delegates has to export them.

@@ -16,8 +16,8 @@ pub(crate) fn compile(model: &Model, delegate: impl Delegate + 'static) -> Compi
     Interpreter::builder(model).delegate(delegate).compile().expect("the model compiles")
 }
 
-/// Runs a model on values that depend on nothing but their place, and returns all outputs.
-pub(crate) fn run(compiled: &CompiledModel) -> Vec<Vec<u8>> {
+/// Returns an interpreter whose inputs have values that depend on nothing but their place.
+pub(crate) fn filled(compiled: &CompiledModel) -> Interpreter {
     let mut interpreter = compiled.interpreter().expect("an interpreter");
     for input in 0..interpreter.inputs().len() {
         let mut tensor = interpreter.input(input).expect("an input");
@@ -25,8 +25,18 @@ pub(crate) fn run(compiled: &CompiledModel) -> Vec<Vec<u8>> {
         // Inputs that neither are floats nor stand for floats stay 0.
         drop(tensor.quantize_from(&values));
     }
+    interpreter
+}
+
+/// Runs once and returns all outputs.
+pub(crate) fn next(interpreter: &mut Interpreter) -> Vec<Vec<u8>> {
     interpreter.invoke().expect("it runs");
     (0..interpreter.outputs().len())
         .map(|output| interpreter.output(output).expect("an output").bytes().to_vec())
         .collect()
+}
+
+/// Runs a model on the values of [`filled`], and returns all outputs.
+pub(crate) fn run(compiled: &CompiledModel) -> Vec<Vec<u8>> {
+    next(&mut filled(compiled))
 }
