@@ -290,6 +290,26 @@ NATIVE(jobject, memory, jlong handle) {
   return data && size <= INT32_MAX ? (*env)->NewDirectByteBuffer(env, data, (jlong)size) : NULL;
 }
 
+NATIVE(jbyteArray, strings, jlong handle) {
+  const TfLiteTensor* tensor = POINTER(TfLiteTensor, handle);
+  const void* data = TfLiteTensorData(tensor);
+  const size_t size = TfLiteTensorByteSize(tensor);
+  /* Offsets have 31 bits. */
+  jbyteArray content = data && size <= INT32_MAX ? (*env)->NewByteArray(env, (jsize)size) : NULL;
+  if (content) (*env)->SetByteArrayRegion(env, content, 0, (jsize)size, data);
+  return content;
+}
+
+NATIVE(jboolean, setStrings, jlong tensor, jbyteArray content) {
+  forget();
+  jbyte* bytes = (*env)->GetByteArrayElements(env, content, NULL);
+  if (!bytes) return JNI_FALSE;
+  const size_t size = (size_t)(*env)->GetArrayLength(env, content);
+  const TfLiteStatus status = TfLiteTensorCopyFromBuffer(POINTER(TfLiteTensor, tensor), bytes, size);
+  (*env)->ReleaseByteArrayElements(env, content, bytes, JNI_ABORT);
+  return status == kTfLiteOk;
+}
+
 /* The GPU */
 
 NATIVE(jlong, createGpuDelegate, jboolean is_precision_loss_allowed, jint inference_preference, jlong experimental_flags,

@@ -280,10 +280,10 @@ class CompiledModel:
                 raise ValueError(f"input {info.name!r} has the shape {info.shape}, not {array.shape}")
         prepare(native, self._subgraph, {info.index: array.shape for array, info in zip(arrays, self.inputs)})
         for array, info in zip(arrays, self.inputs):
-            if array.dtype == info.dtype:
-                native.set(info.index, array, self._subgraph)
-            else:
+            if info.scales and array.dtype != info.dtype:
                 native.quantize(info.index, array)
+            else:
+                native.set(info.index, array, self._subgraph)
 
     @property
     def placement(self) -> Placement:
@@ -349,9 +349,12 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _converted(value: Any, info: TensorInfo) -> NDArray[Any]:
-    """Returns a value as an array of the input's type, or of 32-bit floats for a quantized input."""
+    """Returns a value as an array of the input's type, of strings in any form, or of 32-bit floats for a quantized input."""
+    if info.dtype.kind == "S" and not isinstance(value, np.ndarray):
+        # NumPy's own strings would lose zero bytes at their ends.
+        return np.array(value, dtype=object)
     array: NDArray[Any] = np.asarray(value)
-    if array.dtype == info.dtype:
+    if array.dtype == info.dtype or (info.dtype.kind == "S" and array.dtype.kind in "SUOT"):
         return array
     if info.scales and array.dtype.kind == "f":
         return np.asarray(array, np.float32, order="C")

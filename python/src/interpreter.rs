@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::ThreadId;
 
-use attache::Model;
+use attache::{DataType, Model};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -18,6 +18,7 @@ use crate::fault::Fault;
 use crate::gpu::NativeGpuDelegate;
 use crate::index::index;
 use crate::state::{Readable, Refusal, Settings, State};
+use crate::texts;
 
 /// What is said while arrays refer to memory of tensors.
 const VIEWED: &str = "arrays still refer to memory of this interpreter's tensors, which would move or change under them. \
@@ -154,6 +155,10 @@ impl NativeInterpreter {
 
     /// Makes an array of an array's elements' type and shape, and has the state write its bytes.
     fn read<'py>(&self, py: Python<'py>, found: &Readable, subgraph: i64) -> PyResult<Bound<'py, PyAny>> {
+        if found.data_type == DataType::String {
+            let content = self.0.with(py, |state| state.strings(found, subgraph)).map_err(Fault::value)?;
+            return texts::to_python(py, &content, &found.shape);
+        }
         let unreadable = || Fault::new(format!("NumPy has no type {}", found.data_type)).value();
         let descriptor = arrays::dtype_of(py, found.data_type).ok_or_else(unreadable)?;
         let (array, bytes) = arrays::empty(py, descriptor, &found.shape)?;
@@ -168,6 +173,18 @@ impl NativeInterpreter {
             py.detach(|| read(&mut *self.0.lock()?, bytes)).map_err(Fault::value)?;
         }
         Ok(array.into_any())
+    }
+
+    /// Writes strings to a tensor of them.
+    fn set_strings(&self, py: Python<'_>, tensor: i64, value: &Bound<'_, PyAny>, subgraph: i64) -> PyResult<()> {
+        let texts = texts::from_python(value)?;
+        let written = self.0.with(py, |state| {
+            let wanted = state.writable(tensor, subgraph)?;
+            let content = texts.content?;
+            check_shape(&texts.shape, &wanted)?;
+            state.write(wanted.tensor, subgraph, &content, false)
+        });
+        written.map_err(Fault::value)
     }
 
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<Node>> {
@@ -241,6 +258,9 @@ impl NativeInterpreter {
         value: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = index)] subgraph: i64,
     ) -> PyResult<()> {
+        if has_strings(&self.0.model, tensor, subgraph) {
+            return self.set_strings(py, tensor, value, subgraph);
+        }
         let array = arrays::contiguous(value)?;
         let checked = check_type(&self.0.model, &array, tensor, subgraph);
         let (shape, bytes, shared) = (array.shape().to_vec(), arrays::bytes_of(&array), &*self.0);
@@ -284,8 +304,11 @@ impl NativeInterpreter {
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let found = self.0.with(py, |state| {
             let found = state.readable(tensor, 0)?;
-            if arrays::packed_bits(found.data_type).is_some() {
-                let text = format!("tensor {tensor} of type {} has no elements of whole bytes", found.data_type);
+            if arrays::packed_bits(found.data_type).is_some() || found.data_type == DataType::String {
+                let text = format!(
+                    "tensor {tensor} of type {} has no array of its memory: use get_tensor() and set_tensor()",
+                    found.data_type
+                );
                 return Err(Fault::new(text));
             }
             let address = state.address(&found, 0)?;
@@ -429,11 +452,20 @@ impl NativeInterpreter {
     }
 }
 
+/// Returns a tensor that the program names; `None` if it does not exist.
+fn tensor_at(model: &Model, tensor: i64, subgraph: i64) -> Option<&attache::model::Tensor> {
+    let subgraph = usize::try_from(subgraph).ok().and_then(|index| model.subgraphs().get(index))?;
+    usize::try_from(tensor).ok().and_then(|index| subgraph.tensors.get(index))
+}
+
+/// Whether a tensor holds strings.
+fn has_strings(model: &Model, tensor: i64, subgraph: i64) -> bool {
+    tensor_at(model, tensor, subgraph).is_some_and(|tensor| tensor.data_type == DataType::String)
+}
+
 /// Checks that the elements of an array are those of a tensor. A tensor that does not exist is found later.
 fn check_type(model: &Model, array: &Bound<'_, PyUntypedArray>, tensor: i64, subgraph: i64) -> Result<(), Fault> {
-    let subgraph = usize::try_from(subgraph).ok().and_then(|index| model.subgraphs().get(index));
-    let found = usize::try_from(tensor).ok().and_then(|index| subgraph?.tensors.get(index));
-    let Some(found) = found else { return Ok(()) };
+    let Some(found) = tensor_at(model, tensor, subgraph) else { return Ok(()) };
     let (given, py) = (array.dtype(), array.py());
     if arrays::dtype_of(py, found.data_type).is_some_and(|wanted| arrays::same_type(&given, &wanted)) {
         return Ok(());

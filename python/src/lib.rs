@@ -17,6 +17,7 @@ mod gpu;
 mod index;
 mod interpreter;
 mod state;
+mod texts;
 
 use std::ffi::OsString;
 

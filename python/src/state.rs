@@ -80,13 +80,6 @@ impl State {
     /// Makes the state of a new interpreter. What keeps the model from being prepared is an error when tensors are allocated,
     /// as in LiteRT, apart from builtin operators that are missing and delegates that fail.
     pub(crate) fn new(model: Model, settings: Settings) -> Result<Self, Refusal> {
-        let main = model.subgraphs().first();
-        let mut tensors =
-            main.iter().flat_map(|it| it.inputs.iter().chain(&it.outputs).filter_map(|id| it.tensors.get(*id)));
-        if let Some(tensor) = tensors.find(|tensor| tensor.data_type == DataType::String) {
-            let text = "tensors of type STRING are not implemented; convert the model without them";
-            return Err(Refusal::Model(Fault::new(format!("an input or output (\"{}\"): {text}", tensor.name))));
-        }
         let (built, failure) = settings.build(settings.builder(&model));
         if let Some(failure) = failure {
             return Err(Refusal::Delegate(Fault(failure)));
@@ -348,6 +341,27 @@ impl State {
             None => into.fill(0),
         }
         Ok(())
+    }
+
+    /// Returns the content of a tensor of strings.
+    pub(crate) fn strings(&mut self, readable: &Readable, subgraph: i64) -> Result<Vec<u8>, Fault> {
+        let tensor = readable.tensor;
+        let (index, place) = (self.face(subgraph)?.index, self.face(subgraph)?.places[tensor]);
+        if place == Place::Constant {
+            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
+            return Ok(constant.map(|constant| constant.bytes.to_vec()).unwrap_or_default());
+        }
+        let (face, mut access) = self.ready(subgraph)?;
+        if let Some(content) = face.own_memory(tensor) {
+            return Ok(content.to_vec());
+        }
+        let content = match place {
+            Place::Output(position) => access.output_bytes(position)?,
+            Place::Input(position) => access.input_bytes(position)?.map(|bytes| &*bytes),
+            _ => access.kept(tensor)?.map(|(_, bytes)| bytes),
+        };
+        let none = || Fault::new(format!("tensor {tensor} has no strings yet: no run has made them"));
+        content.map(<[u8]>::to_vec).ok_or_else(none)
     }
 
     /// Returns the type and the shape that a value for a tensor has to have.

@@ -41,6 +41,7 @@ fn main() -> std::io::Result<()> {
     write("long", long())?;
     write("custom", custom())?;
     write("strings", identity(DataType::String))?;
+    write("rows", rows())?;
     write("complex", identity(DataType::Complex64))?;
     write("cut", long()[..300].to_vec())
 }
@@ -64,6 +65,18 @@ fn constant() -> Vec<u8> {
     let x = builder.tensor(main, TensorBuilder::values("x", [4], &[1.0f32, 2.0, 3.0, 4.0]));
     let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [4]));
     builder.operator(main, OperatorBuilder::new(BuiltinOperator::SQUARE, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    builder.finish()
+}
+
+/// Rows of strings in the other order.
+fn rows() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let main = builder.subgraph("main");
+    let x = builder.tensor(main, TensorBuilder::new("x", DataType::String, [2, 3]));
+    let order = builder.tensor(main, TensorBuilder::values("order", [2], &[1i32, 0]));
+    let y = builder.tensor(main, TensorBuilder::new("y", DataType::String, [2, 3]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::GATHER, [x, order], [y]));
     builder.inputs(main, &[x]).outputs(main, &[y]);
     builder.finish()
 }

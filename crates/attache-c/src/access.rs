@@ -135,6 +135,14 @@ impl<'a> Access<'a> {
         Ok(())
     }
 
+    /// Returns the bytes of an output; `None` if it has no value.
+    pub(crate) fn bytes(&self, position: usize) -> Result<Option<&[u8]>, Fault> {
+        match either!(self, runs => runs.read_bytes(position)) {
+            Err(error) if error.kind() == ErrorKind::Usage => Ok(None),
+            read => Ok(Some(read?)),
+        }
+    }
+
     /// Copies an output. Returns false if it has no value.
     pub(crate) fn read(&self, position: usize, into: &mut [u8]) -> Result<bool, Fault> {
         match either!(self, runs => runs.read_bytes_into(position, into)) {

@@ -81,7 +81,7 @@ impl Bound {
 }
 
 #[cfg(all(test, feature = "gpu"))]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use attache::model::schema::BuiltinOperator;
@@ -94,7 +94,7 @@ mod tests {
     const SUBTRACTION: BuiltinOperator = BuiltinOperator(41);
 
     /// `y = a - b`, of four elements.
-    fn model() -> Model {
+    pub(crate) fn model() -> Model {
         let mut builder = ModelBuilder::new("test");
         let main = builder.subgraph("main");
         let ids = ["a", "b", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [4])));
@@ -103,7 +103,7 @@ mod tests {
         Model::from_bytes(builder.finish()).unwrap()
     }
 
-    fn on_gpu() -> Configuration {
+    pub(crate) fn on_gpu() -> Configuration {
         let gpu = GpuDelegate::new(GpuDelegateOptions::default().software(true)).unwrap();
         let devices = vec![gpu.device().clone()];
         Configuration { delegates: vec![Arc::new(gpu)], devices, ..Configuration::default() }

@@ -25,11 +25,6 @@ impl Fault {
     pub(crate) fn with_status(status: TfLiteStatus, text: impl Into<String>) -> Self {
         Self { status, text: text.into(), is_unsupported: false }
     }
-
-    /// Returns a fault for what the library does not implement.
-    pub(crate) fn unsupported(text: impl Into<String>) -> Self {
-        Self { is_unsupported: true, ..Self::new(text) }
-    }
 }
 
 impl From<Error> for Fault {

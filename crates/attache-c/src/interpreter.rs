@@ -397,13 +397,15 @@ exports! {
         })
     } else TfLiteStatus::ERROR;
 
-    /// Has no effect: outputs are always in memory of the host.
-    fn TfLiteSetAllowBufferHandleOutput(interpreter: *const TfLiteInterpreter, _allow: bool) {
-        status(interpreter, |_| Ok(()));
+    /// Allows inputs and outputs to stay on the device that runs the whole model. `TfLiteTensorCopyFromBuffer` and
+    /// `TfLiteTensorCopyToBuffer` then copy from and to the device, and tensors are marked as stale (`data_is_stale`) until
+    /// `TfLiteTensorData` or `TfLiteInterpreterEnsureTensorDataIsReadable` brings their bytes to memory.
+    fn TfLiteSetAllowBufferHandleOutput(interpreter: *const TfLiteInterpreter, allow: bool) {
+        status(interpreter, |state| state.allow_to_stay(allow));
     } else ();
 
-    /// Makes the bytes of a tensor readable through its field `data`: if that is marked as stale, the delegate of its handle
-    /// copies them there.
+    /// Makes the bytes of a tensor readable through its field `data`: if that is marked as stale, the delegate of its handle,
+    /// or the device that has them, copies them there.
     fn TfLiteInterpreterEnsureTensorDataIsReadable(
         interpreter: *mut TfLiteInterpreter,
         index: c_int,
@@ -412,6 +414,7 @@ exports! {
             let exists = !state.subgraph(MAIN)?.tensor(index).is_null();
             let index = usize::try_from(index).ok().filter(|_| exists);
             let index = index.ok_or_else(|| Fault::new("a tensor that does not exist"))?;
+            state.settle(MAIN, index)?;
             state.subgraph_mut(MAIN)?.tensors.refresh(index)
         })
     } else TfLiteStatus::ERROR;

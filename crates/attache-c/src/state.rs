@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
-use attache::{DataType, Interpreter, InterpreterBuilder, Model};
+use attache::{Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
 
@@ -28,17 +28,8 @@ pub(crate) struct State {
     pub(crate) interpreter: Option<Interpreter>,
     address: usize,
     subgraphs: BTreeMap<usize, Subgraph>,
-}
-
-/// Fails if a subgraph that a program may use has inputs or outputs of strings, whose memory grows with them.
-fn check_types(model: &Model) -> Result<(), Fault> {
-    let used = model.signatures().iter().map(|signature| signature.subgraph).chain([MAIN]);
-    let used = used.filter_map(|subgraph| model.subgraphs().get(subgraph));
-    let mut tensors =
-        used.flat_map(|it| it.inputs.iter().chain(&it.outputs).filter_map(|tensor| it.tensors.get(*tensor)));
-    let Some(tensor) = tensors.find(|tensor| tensor.data_type == DataType::String) else { return Ok(()) };
-    let text = "tensors of type STRING are not implemented; convert the model without them";
-    Err(Fault::unsupported(format!("an input or output (\"{}\"): {text}", tensor.name)))
+    /// Whether inputs and outputs may stay on devices.
+    pub(crate) may_stay: bool,
 }
 
 /// A subgraph that the program uses.
@@ -59,6 +50,8 @@ pub(crate) struct Subgraph {
     is_allocated: bool,
     /// What runs use in the memory of the tensors. Others copy.
     pub(crate) bound: Bound,
+    /// Whether inputs and outputs stay on the device that runs the subgraph.
+    pub(crate) stays: bool,
 }
 
 impl State {
@@ -66,7 +59,6 @@ impl State {
     /// allocated, as in TensorFlow Lite, apart from operators of the file format that the library does not have and
     /// delegates that fail.
     pub(crate) fn new(model: &Model, configuration: Configuration, address: usize) -> Result<Self, Fault> {
-        check_types(model)?;
         let interpreter = match configuration.build(model, configuration.builder(model)?) {
             Ok(interpreter) => Some(interpreter),
             Err(fault) if fault.status == TfLiteStatus::DELEGATE_ERROR => return Err(fault),
@@ -74,7 +66,9 @@ impl State {
             Err(_) => None,
         };
         let has_delegates = !configuration.delegates.is_empty();
-        let mut state = Self { model: model.clone(), configuration, interpreter, address, subgraphs: BTreeMap::new() };
+        let model = model.clone();
+        let mut state =
+            Self { model, configuration, interpreter, address, subgraphs: BTreeMap::new(), may_stay: false };
         state.require(MAIN);
         if has_delegates && state.interpreter.is_some() {
             // As in TensorFlow Lite, delegates have tensors allocated. Where extents are open, the program does it.
@@ -87,7 +81,8 @@ impl State {
     pub(crate) fn of(interpreter: Interpreter, configuration: Configuration, address: usize) -> Self {
         let model = interpreter.model().clone();
         let interpreter = Some(interpreter);
-        let mut state = Self { model, configuration, interpreter, address, subgraphs: BTreeMap::new() };
+        let mut state =
+            Self { model, configuration, interpreter, address, subgraphs: BTreeMap::new(), may_stay: false };
         state.require(MAIN);
         state
     }
@@ -114,7 +109,7 @@ impl State {
     }
 
     /// Returns a subgraph whose tensors are allocated, and access to it.
-    fn ready(&mut self, subgraph: usize) -> Result<(&mut Subgraph, Access<'_>), Fault> {
+    pub(crate) fn ready(&mut self, subgraph: usize) -> Result<(&mut Subgraph, Access<'_>), Fault> {
         let (subgraph, interpreter) = self.parts(subgraph)?;
         if !subgraph.is_allocated {
             // The words of TensorFlow Lite, which programs know: AllocateTensors comes first, and after each resize.
@@ -126,6 +121,7 @@ impl State {
 
     /// Sets the shape of an input. It takes effect when tensors are allocated.
     pub(crate) fn resize(&mut self, subgraph: usize, position: usize, shape: &[c_int]) -> Result<(), Fault> {
+        self.settle_all(subgraph)?;
         let subgraph = self.subgraph_mut(subgraph)?;
         let tensor = subgraph.input(position)?;
         let extent = |extent: &c_int| usize::try_from(*extent).map_err(|_| Fault::new("an extent is negative"));
@@ -134,9 +130,10 @@ impl State {
             return Ok(());
         }
         subgraph.tensors.set_shape(tensor, &shape)?;
-        subgraph.shapes.insert(position, shape);
-        subgraph.is_allocated = false;
-        subgraph.tensors.set_data(tensor, std::ptr::null_mut(), subgraph.allocation(tensor));
+        subgraph.set_shapes([(position, shape)]);
+        if !subgraph.tensors.has_strings(tensor) {
+            subgraph.tensors.set_data(tensor, std::ptr::null_mut(), subgraph.allocation(tensor));
+        }
         Ok(())
     }
 
@@ -172,7 +169,7 @@ impl State {
             let builder = self.configured(&self.configuration)?;
             self.interpreter = Some(self.configuration.build(&self.model, builder)?);
         }
-        let devices = self.devices();
+        let (devices, may_stay) = (self.devices(), self.may_stay);
         let (subgraph, interpreter) = self.parts(subgraph)?;
         let mut access = Access::new(interpreter, subgraph.index)?;
         subgraph.reset_variables();
@@ -181,8 +178,25 @@ impl State {
         subgraph.note_shapes(&mut access)?;
         subgraph.give_addresses(&mut access)?;
         subgraph.is_allocated = true;
-        subgraph.bound = Bound::new(subgraph, &mut access, &devices);
+        subgraph.bind(&mut access, &devices, may_stay);
         Ok(())
+    }
+
+    /// Decides for all subgraphs what runs use where.
+    pub(crate) fn bind_all(&mut self) {
+        let (devices, may_stay) = (self.devices(), self.may_stay);
+        for subgraph in self.subgraphs.values_mut() {
+            if let Ok(mut access) = Access::new(&mut self.interpreter, subgraph.index) {
+                subgraph.bound.release(&mut access);
+                if subgraph.is_allocated {
+                    subgraph.bind(&mut access, &devices, may_stay);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn subgraph_indices(&self) -> impl Iterator<Item = usize> {
+        self.subgraphs.keys().copied()
     }
 
     /// Returns the devices that may use the memory of tensors. What intermediate tensors were is copied, and so are
@@ -220,9 +234,17 @@ impl State {
 
     fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
         let preserves = self.configuration.preserves && subgraph == MAIN;
+        self.follow_strings(subgraph)?;
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
+            if subgraph.tensors.is_on_device(*tensor as usize) {
+                continue;
+            }
             subgraph.tensors.refresh(*tensor as usize)?;
+            if subgraph.tensors.has_strings(*tensor as usize) {
+                subgraph.write_strings(position, &mut access)?;
+                continue;
+            }
             let storage = subgraph.storage.get(&(*tensor as usize)).filter(|_| !subgraph.bound.has_input(position));
             if let Some(bytes) = storage.and_then(Storage::bytes) {
                 access.write(position, &bytes[..subgraph.tensors.bytes(*tensor as usize)])?;
@@ -250,12 +272,17 @@ impl State {
             shared.any(|shared| *shared as usize == tensor) || found.variables.contains(&tensor)
         };
         for tensor in 0..found.tensors.len() {
-            if is_shared(found, tensor) || !found.tensors.may_move(tensor) {
+            let has_strings = found.tensors.has_strings(tensor);
+            if is_shared(found, tensor) || !(has_strings || found.tensors.may_move(tensor)) {
                 continue;
             }
             // Tensors that graph passes removed, or that only a delegate has, were not kept.
             let Ok(kept) = interpreter.tensor(tensor) else { continue };
             found.tensors.set_shape(tensor, kept.shape())?;
+            if has_strings {
+                found.keep_strings(tensor, kept.bytes())?;
+                continue;
+            }
             let storage = found.storage.entry(tensor).or_default();
             storage.fit(kept.bytes().len())?;
             storage.bytes_mut().unwrap_or_default()[..kept.bytes().len()].copy_from_slice(kept.bytes());
@@ -266,25 +293,44 @@ impl State {
     }
 
     /// Returns the address of a tensor's bytes; null if it has none.
-    pub(crate) fn address(&self, subgraph: usize, tensor: usize) -> Result<*mut u8, Fault> {
+    pub(crate) fn address(&mut self, subgraph: usize, tensor: usize) -> Result<*mut u8, Fault> {
+        self.settle(subgraph, tensor)?;
         Ok(self.subgraph(subgraph)?.tensors.data(tensor))
     }
 
     /// Copies `bytes` into a tensor.
     pub(crate) fn copy_from(&mut self, subgraph: usize, tensor: usize, bytes: &[u8]) -> Result<(), Fault> {
         let found = self.subgraph_mut(subgraph)?;
+        if found.tensors.has_strings(tensor) {
+            return found.tensors.copy_from_strings(tensor, bytes);
+        }
         same_size(found.tensors.bytes(tensor), bytes.len())?;
+        if found.stays && found.is_allocated {
+            let (found, mut access) = self.ready(subgraph)?;
+            if found.copy_to_device(tensor, bytes, &mut access)? {
+                return Ok(());
+            }
+        }
+        let found = self.subgraph_mut(subgraph)?;
         copy(&mut found.writable(tensor)?[..bytes.len()], bytes);
+        found.tensors.note_fresh(tensor);
         Ok(())
     }
 
     /// Copies a tensor into `bytes`.
     pub(crate) fn copy_to(&mut self, subgraph: usize, tensor: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         let constant = self.model.subgraphs()[subgraph].tensors[tensor].constant.clone();
+        same_size(self.subgraph(subgraph)?.tensors.bytes(tensor), bytes.len())?;
+        if self.subgraph(subgraph)?.tensors.is_on_device(tensor) {
+            let (found, mut access) = self.ready(subgraph)?;
+            if found.copy_from_device(tensor, bytes, &mut access)? {
+                return Ok(());
+            }
+        }
         let found = self.subgraph_mut(subgraph)?;
-        same_size(found.tensors.bytes(tensor), bytes.len())?;
         match constant {
             Some(constant) => copy(bytes, &constant.bytes[..bytes.len()]),
+            None if found.tensors.has_strings(tensor) => found.tensors.copy_to_strings(tensor, bytes)?,
             None => copy(bytes, &found.writable(tensor)?[..bytes.len()]),
         }
         Ok(())
@@ -303,6 +349,7 @@ impl State {
         if is_constant {
             return Err(Fault::new("the tensor is a constant, or does not exist"));
         }
+        self.settle_all(subgraph)?;
         let (found, interpreter) = self.parts(subgraph)?;
         if let Ok(mut access) = Access::new(interpreter, subgraph) {
             found.bound.release(&mut access);
@@ -315,21 +362,18 @@ impl State {
 
     /// Builds the interpreter again with a changed configuration. Inputs keep their values; on failure everything stays.
     pub(crate) fn rebuild(&mut self, configuration: Configuration) -> Result<(), Fault> {
+        for subgraph in self.subgraph_indices().collect::<Vec<_>>() {
+            self.settle_all(subgraph)?;
+        }
         let builder = self.configured(&configuration)?;
         let mut built = Some(configuration.build(&self.model, builder)?);
         for subgraph in self.subgraphs.values().filter(|subgraph| subgraph.is_allocated) {
             Access::new(&mut built, subgraph.index)?.resize(&subgraph.shapes)?;
         }
         (self.interpreter, self.configuration) = (built, configuration);
-        let devices = self.devices();
-        for subgraph in self.subgraphs.values_mut() {
-            subgraph.bound = Bound::default();
-            if subgraph.is_allocated
-                && let Ok(mut access) = Access::new(&mut self.interpreter, subgraph.index)
-            {
-                subgraph.bound = Bound::new(subgraph, &mut access, &devices);
-            }
-        }
+        // The new interpreter uses nothing yet.
+        self.subgraphs.values_mut().for_each(|subgraph| subgraph.bound = Bound::default());
+        self.bind_all();
         Ok(())
     }
 
@@ -385,7 +429,19 @@ impl Subgraph {
             shapes: BTreeMap::new(),
             is_allocated: false,
             bound: Bound::default(),
+            stays: false,
         }
+    }
+
+    /// Decides what runs use in the memory of the tensors, and what stays on a device.
+    fn bind(&mut self, access: &mut Access<'_>, devices: &[Device], may_stay: bool) {
+        self.decide_to_stay(may_stay && !devices.is_empty(), access);
+        self.bound = if self.stays { Bound::default() } else { Bound::new(self, access, devices) };
+    }
+
+    /// Whether the shape of an output is known only after a run.
+    pub(crate) fn is_dynamic(&self, tensor: usize) -> bool {
+        self.dynamic.contains(&tensor)
     }
 
     fn input(&self, position: usize) -> Result<usize, Fault> {
@@ -395,6 +451,12 @@ impl Subgraph {
 
     fn shape(&self, tensor: usize) -> Vec<usize> {
         self.tensors.shape(tensor)
+    }
+
+    /// Sets the shapes of inputs, by position. They take effect when tensors are allocated.
+    pub(crate) fn set_shapes(&mut self, shapes: impl IntoIterator<Item = (usize, Vec<usize>)>) {
+        self.shapes.extend(shapes);
+        self.is_allocated = false;
     }
 
     /// Takes over the shapes of the interpreter's inputs and outputs.
@@ -411,8 +473,14 @@ impl Subgraph {
     /// Copies an output to the memory of its tensor, which has the size that the output had in the run.
     fn fetch(&mut self, position: usize, access: &Access<'_>) -> Result<(), Fault> {
         let tensor = self.outputs[position] as usize;
+        if self.tensors.has_strings(tensor) {
+            return self.read_strings(position, access);
+        }
         if self.dynamic.contains(&tensor) {
             self.storage.entry(tensor).or_default();
+        }
+        if self.leave(position) {
+            return Ok(());
         }
         if self.bound.has_output(position) {
             self.tensors.note_fresh(tensor);

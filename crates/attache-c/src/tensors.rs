@@ -25,6 +25,8 @@ pub(crate) struct Tensors {
     data_types: Vec<DataType>,
     /// The tensors that have handles of delegates of others.
     handles: BTreeSet<usize>,
+    /// The tensors whose bytes are on the device that runs the subgraph.
+    on_device: BTreeSet<usize>,
     /// What the tensors' `name` points to.
     _names: Vec<CString>,
 }
@@ -37,7 +39,7 @@ impl Tensors {
         let list = Box::into_raw(list).cast::<TfLiteTensor>();
         live::note_tensors(list, tensors.len(), owner);
         let data_types = tensors.iter().map(|tensor| tensor.data_type).collect();
-        Self { list, data_types, handles: BTreeSet::new(), _names: names }
+        Self { list, data_types, handles: BTreeSet::new(), on_device: BTreeSet::new(), _names: names }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,15 +54,16 @@ impl Tensors {
 
     /// Returns the tensor at an index that exists. C code reads its fields through other pointers, so no reference is
     /// kept.
-    fn tensor(&mut self, index: usize) -> &mut TfLiteTensor {
+    pub(crate) fn tensor(&mut self, index: usize) -> &mut TfLiteTensor {
         assert!(index < self.len(), "a tensor of the subgraph");
         // SAFETY: the tensor exists, and the program uses an interpreter and its tensors in one thread at a time.
         unsafe { &mut *self.at(index) }
     }
 
-    /// Sets the extents of a tensor, and its size in bytes with them. An error if the size overflows; nothing changes then.
+    /// Sets the extents of a tensor, and its size in bytes with them unless it holds strings. An error if the size overflows; nothing changes then.
     pub(crate) fn set_shape(&mut self, index: usize, shape: &[usize]) -> Result<(), Fault> {
         let bytes = bytes_of(self.data_types[index], shape)?;
+        let keeps_size = self.has_strings(index);
         let tensor = self.tensor(index);
         // SAFETY: `dims` is null or an array that this type made.
         let before = unsafe { TfLiteIntArray::elements(tensor.dims) };
@@ -69,8 +72,15 @@ impl Tensors {
             unsafe { TfLiteIntArray::free(tensor.dims) };
             tensor.dims = TfLiteIntArray::new(&extents(shape));
         }
-        tensor.bytes = bytes;
+        if !keeps_size {
+            tensor.bytes = bytes;
+        }
         Ok(())
+    }
+
+    /// Returns the type of a tensor's elements.
+    pub(crate) fn data_type(&self, index: usize) -> DataType {
+        self.data_types[index]
     }
 
     /// Whether the interpreter decides where the bytes of a tensor are: it is no constant, and its elements have a size.
@@ -153,9 +163,21 @@ impl Tensors {
         Ok(())
     }
 
-    /// Notes that the bytes of a tensor in memory are those of the last run.
+    /// Notes that the bytes of a tensor in memory are those of the last run, or those that the program copied there.
     pub(crate) fn note_fresh(&mut self, index: usize) {
+        self.on_device.remove(&index);
         self.tensor(index).data_is_stale = false;
+    }
+
+    /// Notes that the device that runs the subgraph has the bytes of a tensor, and that those in memory are stale.
+    pub(crate) fn note_on_device(&mut self, index: usize) {
+        self.on_device.insert(index);
+        self.tensor(index).data_is_stale = true;
+    }
+
+    /// Whether the device that runs the subgraph has the bytes of a tensor.
+    pub(crate) fn is_on_device(&self, index: usize) -> bool {
+        self.on_device.contains(&index)
     }
 
     /// Sets where the bytes of a tensor are; null while they are nowhere.
@@ -171,9 +193,12 @@ impl Drop for Tensors {
         live::forget_tensors(self.list);
         for index in 0..self.len() {
             self.free_handle(index);
+            let has_strings = self.has_strings(index);
             let tensor = self.tensor(index);
-            // The bytes belong to the model or to the interpreter.
-            tensor.data = std::ptr::null_mut();
+            if !has_strings {
+                // The bytes belong to the model or to the interpreter.
+                tensor.data = std::ptr::null_mut();
+            }
             // SAFETY: this type allocated the other parts, and nobody uses the tensors of an interpreter that is deleted.
             unsafe { free_parts(tensor) };
         }
@@ -203,6 +228,7 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
     let size = constant.map_or(counted, |constant| constant.bytes.len());
     let allocation_type = match tensor.is_variable {
         _ if constant.is_some() => TfLiteAllocationType::MMAP_RO,
+        _ if tensor.data_type == DataType::String => TfLiteAllocationType::DYNAMIC,
         true => TfLiteAllocationType::ARENA_RW_PERSISTENT,
         false => TfLiteAllocationType::ARENA_RW,
     };

@@ -104,6 +104,16 @@ fn of_custom() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model of one custom operator that writes the strings of a list in the other direction.
+fn of_custom_strings() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::String, [2])));
+    builder.operator(subgraph, OperatorBuilder::custom("Backwards", [], [x], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 /// Writes a model with an intermediate tensor, which has the index 1: `outputs = -exp(inputs)`.
 fn of_two() -> Vec<u8> {
     let mut builder = ModelBuilder::new("test");
@@ -146,6 +156,18 @@ fn of_where() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model that puts two copies of a table of strings below each other.
+fn of_strings() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let x = builder.tensor(subgraph, TensorBuilder::new("x", DataType::String, [2, 3]).shape_signature([-1, -1]));
+    let times = builder.tensor(subgraph, TensorBuilder::values("times", [2], &[2_i32, 1]));
+    let y = builder.tensor(subgraph, TensorBuilder::new("y", DataType::String, [4, 3]).shape_signature([-1, -1]));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::TILE, [x, times], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 struct Models {
     folder: tempfile::TempDir,
 }
@@ -160,6 +182,8 @@ impl Models {
         std::fs::write(models.path("two"), of_two()).unwrap();
         std::fs::write(models.path("subsets"), of_subsets()).unwrap();
         std::fs::write(models.path("where"), of_where()).unwrap();
+        std::fs::write(models.path("strings"), of_strings()).unwrap();
+        std::fs::write(models.path("backwards"), of_custom_strings()).unwrap();
         models
     }
 
@@ -197,6 +221,12 @@ fn with_variables() -> PathBuf {
 fn variables_and_dynamic_outputs_have_memory() {
     let models = Models::new();
     run("variables.c", &[&with_variables(), &models.path("where")]);
+}
+
+#[test]
+fn strings_are_passed_in_every_way() {
+    let models = Models::new();
+    run("strings.cc", &[&models.path("strings"), &models.path("backwards")]);
 }
 
 #[test]

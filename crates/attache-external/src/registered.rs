@@ -12,11 +12,12 @@ use attache::model::schema::BuiltinOperator;
 use attache::{Constant, DataType, Declaration, OpResolver, Shape};
 use attache_abi::{
     TfLiteAllocationType, TfLiteBuiltinOperator, TfLiteOperator, TfLiteRegistration, TfLiteStatus, TfLiteTensor,
+    TfLiteType,
 };
 
 use crate::calls::Functions;
 use crate::operator::Operator;
-use crate::session::{HostNode, Session, Tensors};
+use crate::session::{HostNode, Session, Tensors, reallocate};
 
 /// Registers an operator of C: a custom one if `name` says so, else one in place of a builtin operator. The registration is
 /// copied.
@@ -84,6 +85,8 @@ struct COperator {
     functions: Functions,
     /// The number of inputs. In the session, outputs follow inputs, and intermediates follow outputs.
     inputs: usize,
+    /// Whether each input is a constant of the file. The values of others may be known as well, which C code is not told.
+    constants: Vec<bool>,
     /// The outputs as the file states them.
     outputs: Vec<Fact>,
     state: Mutex<State>,
@@ -114,6 +117,10 @@ impl COperator {
         let used = operator.inputs.iter().copied();
         let used = used.chain(operator.outputs.iter().chain(&operator.intermediates).map(|tensor| Some(*tensor)));
         let used: Vec<Option<usize>> = used.collect();
+        let is_constant = |input: &Option<usize>| {
+            let tensor = input.and_then(|input| declaration.tensors.get(input));
+            tensor.is_some_and(|tensor| tensor.constant.is_some())
+        };
         let mut tensors = Tensors::with_room(used.len());
         for tensor in &used {
             match tensor.and_then(|tensor| declaration.tensors.get(tensor)) {
@@ -143,6 +150,7 @@ impl COperator {
             name: operator.code.name(),
             functions: functions.clone(),
             inputs,
+            constants: operator.inputs.iter().map(is_constant).collect(),
             outputs: operator.outputs.iter().map(|output| stated(&declaration.tensors[*output])).collect(),
             state: Mutex::new(State { session, prepared: None, variables: Vec::new() }),
         }
@@ -155,21 +163,16 @@ impl COperator {
     /// Prepares the operator for inputs of these types, shapes and values.
     fn prepare(&self, state: &mut State, inputs: &[Option<&Fact>]) -> Result<(), OpError> {
         state.prepared = None;
-        let has_strings = |fact: &Fact| fact.data_type == DataType::String;
-        if inputs.iter().flatten().any(|fact| has_strings(fact)) || self.outputs.iter().any(has_strings) {
-            return Err(OpError::unsupported("operators in C with tensors of strings are not implemented"));
-        }
-        let arena = TfLiteAllocationType::ARENA_RW;
         // SAFETY: the state is locked, and no reference to the session is kept while C code is called.
         let status = unsafe {
             for (place, fact) in inputs.iter().enumerate() {
-                if let Some(fact) = fact {
-                    let kind = if fact.is_variable { TfLiteAllocationType::ARENA_RW_PERSISTENT } else { arena };
-                    (*state.session).tensors.set(place, fact, kind);
-                }
+                let Some(fact) = *fact else { continue };
+                let constant = fact.constant.clone().filter(|_| self.constants[place]);
+                let fact = Fact { constant, ..fact.clone() };
+                (*state.session).tensors.set(place, &fact, allocation_of(&fact));
             }
             for (place, output) in self.outputs.iter().enumerate() {
-                (*state.session).tensors.set(self.inputs + place, output, arena);
+                (*state.session).tensors.set(self.inputs + place, output, allocation_of(output));
             }
             let node = &raw mut (*(*state.session).node(0)).node;
             self.functions.prepare(&raw mut (*state.session).context, node)
@@ -205,14 +208,18 @@ impl COperator {
         Ok(Inferred::new(data_type, shape_of(tensors, index)?))
     }
 
-    /// Makes the tensors point to the memory of an evaluation. Variables are copied, since inputs are not written.
+    /// Makes the tensors point to the memory of an evaluation. Variables are copied, since inputs are not written, and so are
+    /// strings, which have memory of their own in TensorFlow Lite.
     fn bind(&self, state: &State, eval: &mut Eval<'_>) -> Result<(), OpError> {
         // SAFETY: the state is locked, and no C code is called.
         let tensors = unsafe { &mut (*state.session).tensors };
         let no_memory = || OpError::unsupported("there is no memory for its tensors");
         for (place, input) in eval.inputs.iter().enumerate() {
             let (Some(input), Some(tensor)) = (input, tensors.get_mut(place)) else { continue };
-            if tensor.is_variable {
+            if tensor.kind == TfLiteType::STRING && tensor.allocation_type == TfLiteAllocationType::DYNAMIC {
+                reallocate(tensor, input.bytes.len()).map_err(OpError::out_of_memory)?;
+                copy_to(tensor, input.bytes);
+            } else if tensor.is_variable {
                 tensors.allocate(place).is_ok().then_some(()).ok_or_else(no_memory)?;
                 let tensor = tensors.get(place).ok_or_else(no_memory)?;
                 copy_to(tensor, input.bytes);
@@ -258,6 +265,15 @@ impl COperator {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns where the bytes of a tensor that is no constant are.
+fn allocation_of(fact: &Fact) -> TfLiteAllocationType {
+    match fact {
+        Fact { data_type: DataType::String, .. } => TfLiteAllocationType::DYNAMIC,
+        Fact { is_variable: true, .. } => TfLiteAllocationType::ARENA_RW_PERSISTENT,
+        _ => TfLiteAllocationType::ARENA_RW,
     }
 }
 

@@ -251,7 +251,7 @@ class Interpreter {
   static T* Elements(TfLiteTensor* tensor) {
     const TfLiteType type = typeToTfLiteType<T>();
     const bool fits = tensor && type != kTfLiteNoType && tensor->type == type;
-    return fits ? static_cast<T*>(tensor->data.data) : nullptr;
+    return fits ? static_cast<T*>(TfLiteTensorData(tensor)) : nullptr;
   }
 
   // Delegates of the program's are destroyed after the interpreter.

@@ -10,7 +10,7 @@ public enum DataType {
     UINT8(3, "byte", 1),
     /** Signed integers of 64 bits; {@code long} in Java. */
     INT64(4, "long", 8),
-    /** Texts. Models with such tensors are refused. */
+    /** Strings of any bytes; {@code String}, whose bytes are UTF-8, or {@code byte[]} in Java. */
     STRING(5, "string", -1),
     /** Truth values, a byte each; {@code boolean} in Java. */
     BOOL(6, "bool", -1),

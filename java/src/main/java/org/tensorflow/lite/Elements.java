@@ -38,13 +38,13 @@ final class Elements {
         throw new IllegalArgumentException("Values of " + type.getName() + " stand for no type of tensors.");
     }
 
-    /** Returns the shape of an array; that of a scalar for a boxed value. */
-    static int[] shapeOf(Object value) {
+    /** Returns the shape of an array that stands for a tensor of a type; that of a scalar for a boxed value. */
+    static int[] shapeOf(Object value, DataType tensor) {
         int rank = 0;
         for (Class<?> type = value.getClass(); type.isArray(); type = type.getComponentType()) {
             rank++;
         }
-        int[] shape = new int[rank];
+        int[] shape = new int[tensor == DataType.STRING ? Texts.rankOf(value.getClass()) : rank];
         Arrays.fill(shape, -1);
         measure(value, 0, shape);
         return shape;
@@ -52,9 +52,6 @@ final class Elements {
 
     private static void measure(Object value, int axis, int[] shape) {
         if (axis == shape.length) {
-            if (value == null) {
-                throw new IllegalArgumentException("An array has a null element.");
-            }
             return;
         }
         if (value == null) {

@@ -193,7 +193,7 @@ final class TensorImpl implements Tensor {
         if (value instanceof Buffer) {
             return null;
         }
-        int[] shape = Elements.shapeOf(value);
+        int[] shape = Elements.shapeOf(value, type);
         return Arrays.equals(shape, Natives.shape(handle)) ? null : shape;
     }
 
@@ -206,7 +206,11 @@ final class TensorImpl implements Tensor {
         if (isOutput && value instanceof Buffer && ((Buffer) value).isReadOnly()) {
             throw new IllegalArgumentException("The buffer for the output \"" + name + "\" is read-only.");
         }
-        if (value instanceof ByteBuffer) {
+        if (type == DataType.STRING && value instanceof Buffer) {
+            throw new IllegalArgumentException(
+                    this + " takes no buffer: strings are String and byte[], in arrays of the shape of the tensor.");
+        }
+        if (value instanceof ByteBuffer || type == DataType.STRING && isTextFor(value, isOutput)) {
             return;
         }
         DataType given = Elements.typeOf(value);
@@ -225,8 +229,20 @@ final class TensorImpl implements Tensor {
         }
     }
 
+    /** Returns whether a value stands for strings. An output replaces elements, so that it takes an array of them. */
+    private static boolean isTextFor(Object value, boolean isOutput) {
+        return Texts.isText(value) && !(isOutput && Texts.rankOf(value.getClass()) == 0);
+    }
+
     /** Copies a value, whose kind and shape were checked, to the tensor. */
     void set(Object value) {
+        if (type == DataType.STRING) {
+            if (!Natives.setStrings(handle, Texts.write(value))) {
+                throw new IllegalArgumentException(this + " cannot take the strings: " + Natives.message());
+            }
+            refresh();
+            return;
+        }
         if (value instanceof Buffer && Elements.bytesOf((Buffer) value) != bytes()) {
             throw new IllegalArgumentException("Cannot copy to a TensorFlowLite tensor (" + name + ") with " + bytes()
                     + " bytes from a Java Buffer with " + Elements.bytesOf((Buffer) value) + " bytes.");
@@ -247,15 +263,25 @@ final class TensorImpl implements Tensor {
                         + " bytes to a Java Buffer with " + room + " bytes behind its position.");
             }
         } else {
-            int[] shape = Elements.shapeOf(value);
+            int[] shape = Elements.shapeOf(value, type);
             if (!Arrays.equals(shape, Natives.shape(handle))) {
                 throw new IllegalArgumentException("Cannot copy from a TensorFlowLite tensor (" + name + ") with shape "
                         + Arrays.toString(Natives.shape(handle)) + " to a Java object with shape " + Arrays.toString(shape)
                         + ".");
             }
         }
-        if (bytes() > 0) {
+        if (type == DataType.STRING) {
+            readStrings(value);
+        } else if (bytes() > 0) {
             Elements.read(memory(), type, value);
         }
+    }
+
+    private void readStrings(Object array) {
+        byte[] content = Natives.strings(handle);
+        if (content == null) {
+            throw new IllegalArgumentException(this + " has no strings: run the model first.");
+        }
+        Texts.read(content, array);
     }
 }

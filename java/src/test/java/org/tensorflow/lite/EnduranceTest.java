@@ -1,6 +1,5 @@
 package org.tensorflow.lite;
 
-import static org.junit.Assert.assertTrue;
 import static org.tensorflow.lite.Models.open;
 
 import java.io.File;
@@ -25,18 +24,28 @@ public final class EnduranceTest {
         throw new IOException("no VmRSS");
     }
 
-    /** Calls something {@code count} times, after calls that have Java compile it and fill pools. */
+    /**
+     * Calls something {@code count} times, after calls that have Java compile it and fill pools. Pools may also grow later, once:
+     * what is never freed grows in each of three rounds.
+     */
     private static void flat(String what, int before, int count, long allowedKib, Models.Call call) throws Exception {
         for (int i = 0; i < before; i++) {
             call.run();
         }
-        long first = residentKib();
-        for (int i = 0; i < count; i++) {
-            call.run();
+        long growth = 0;
+        for (int round = 0; round < 3; round++) {
+            long first = residentKib();
+            for (int i = 0; i < count; i++) {
+                call.run();
+            }
+            long last = residentKib();
+            System.out.println(what + ": " + count + " times, from " + first + " KiB to " + last + " KiB");
+            growth = last - first;
+            if (growth < allowedKib) {
+                return;
+            }
         }
-        long last = residentKib();
-        System.out.println(what + ": " + count + " times, from " + first + " KiB to " + last + " KiB");
-        assertTrue(what + ": " + (last - first) + " KiB more", last - first < allowedKib);
+        throw new AssertionError(what + ": " + growth + " KiB more in the third of three rounds");
     }
 
     @Test

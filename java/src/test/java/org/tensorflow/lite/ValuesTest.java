@@ -1,5 +1,6 @@
 package org.tensorflow.lite;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.Assert.assertArrayEquals;
 import static org.junit.Assert.assertEquals;
 import static org.tensorflow.lite.Models.invalid;
@@ -240,11 +241,56 @@ public final class ValuesTest {
     }
 
     @Test
-    public void stringsAreRefused() {
-        invalid("\"x\"): tensors of type STRING are not implemented", () -> open("strings"));
-        invalid("STRING", () -> run("fixed", new String[2][3], new float[2][3]));
-        invalid("STRING", () -> run("fixed", new float[2][3], new String[2][3]));
-        invalid("STRING", () -> run("scalar", "text", null));
+    public void stringsAreArraysOfStringsOrOfBytes() {
+        String[][] texts = {{"a", "", "\u00e4\ud83d\ude00"}, {"d", "e\0f", "g"}};
+        String[][] swapped = {texts[1], texts[0]};
+        assertArrayEquals(swapped, (String[][]) run("rows", texts, new String[2][3]));
+        byte[][][] bytes = {{{1, -1}, {}, {0}}, {{2}, {0, 0}, {-128}}};
+        assertArrayEquals(new byte[][][] {bytes[1], bytes[0]}, (byte[][][]) run("rows", bytes, new byte[2][3][]));
+        byte[][][] encoded = new byte[2][3][];
+        for (int i = 0; i < 6; i++) {
+            encoded[i / 3][i % 3] = texts[i / 3][i % 3].getBytes(UTF_8);
+        }
+        assertArrayEquals(swapped, (String[][]) run("rows", encoded, new String[2][3]));
+    }
+
+    @Test
+    public void stringsTakeOtherShapesAndRunAgain() {
+        try (Interpreter interpreter = open("strings")) {
+            assertEquals(DataType.STRING, interpreter.getInputTensor(0).dataType());
+            for (int count = 1; count < 4; count++) {
+                String[][] texts = new String[count][3];
+                for (String[] row : texts) {
+                    Arrays.fill(row, "text " + count);
+                }
+                String[][] result = new String[count][3];
+                interpreter.run(texts, result);
+                assertArrayEquals(texts, result);
+                assertEquals(4 * (3 * count + 2) + 3 * count * 6, interpreter.getOutputTensor(0).numBytes());
+            }
+        }
+    }
+
+    @Test
+    public void whatIsNoStringOfTheShapeIsRefused() {
+        String[][] texts = {{"a", "b", "c"}, {"d", "e", "f"}};
+        try (Interpreter interpreter = open("rows")) {
+            invalid("FLOAT32", () -> interpreter.run(FLOATS, new String[2][3]));
+            invalid("null element", () -> interpreter.run(new String[2][3], new String[2][3]));
+            invalid("takes no buffer", () -> interpreter.run(ByteBuffer.allocateDirect(100), new String[2][3]));
+            invalid("takes no buffer", () -> interpreter.run(texts, ByteBuffer.allocateDirect(100)));
+            invalid("shape", () -> interpreter.run(texts, new String[3][2]));
+            invalid("different lengths", () -> interpreter.run(new String[][] {{"a"}, {"b", "c"}}, new String[2][3]));
+            invalid("FLOAT32", () -> interpreter.run(texts, new float[3][2]));
+            invalid("A boxed value", () -> interpreter.run(texts, "text"));
+            String[][] result = new String[2][3];
+            interpreter.run(texts, result);
+            assertArrayEquals(new String[][] {texts[1], texts[0]}, result);
+        }
+        try (Interpreter interpreter = open("transpose_float32")) {
+            invalid("STRING", () -> interpreter.run(texts, new float[3][2]));
+            invalid("STRING", () -> interpreter.run(FLOATS, new String[2][3]));
+        }
     }
 
     @Test

@@ -150,6 +150,12 @@ public final class Natives {
      */
     public static native ByteBuffer memory(long tensor);
 
+    /** Copies the content of a tensor of strings; null if there is none. */
+    public static native byte[] strings(long tensor);
+
+    /** Replaces the content of a tensor of strings. Returns whether it has as many strings as the tensor. */
+    public static native boolean setStrings(long tensor, byte[] content);
+
     /** Opens a GPU and returns a delegate; 0 on an error. Folder and token may be null. */
     public static native long createGpuDelegate(
             boolean isPrecisionLossAllowed, int inferencePreference, long experimentalFlags, byte[] folder, byte[] token);
