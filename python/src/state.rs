@@ -15,6 +15,9 @@ use crate::fault::Fault;
 const NO_DATA: &str =
     "the tensor has no memory yet: call allocate_tensors(), and again after each resize_tensor_input()";
 
+/// What is said of outputs whose size follows from a run.
+const NO_RUN: &str = "the tensor has no memory before the first run, which decides its size: call invoke()";
+
 /// What an interpreter is built with.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
@@ -297,7 +300,7 @@ impl State {
             let (face, access) = self.ready(subgraph)?;
             let is_open = access.is_dynamic(position) && access.output_bytes(position)?.is_none();
             if is_open && face.own_memory(tensor).is_none() {
-                return Err(Fault::new(NO_DATA));
+                return Err(Fault::new(NO_RUN));
             }
         }
         let source = &self.model.subgraphs()[index].tensors[tensor];
