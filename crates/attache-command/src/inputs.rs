@@ -15,11 +15,13 @@ use crate::io::files;
 use crate::io::npy::{self, Array};
 use crate::io::picture::{Filled, Input, Picture, Scaling};
 use crate::io::random::Random;
+use crate::io::texts;
 
 // A doc comment on this structure would replace the descriptions of the commands that take it.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct InputArguments {
-    /// A .npy file or a picture (PNG, JPEG) for an input, by order or by name; inputs without one are random
+    /// A .npy file, a picture (PNG, JPEG) or, for strings, a text with a line for each, by the input's order or name; inputs
+    /// without a file are random
     #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
     #[command(flatten)]
@@ -165,8 +167,8 @@ impl InputArguments {
             let path = Path::new(file);
             let at_path = |failure: Failure| failure.at(path.display());
             let bytes = files::read(path)?;
-            pictures += usize::from(!npy::is_array(&bytes));
             let input = (index, &to.inputs()[index]);
+            pictures += usize::from(!npy::is_array(&bytes) && input.1.data_type != DataType::String);
             let (array, picture) = self.array(setting, input, path, &bytes).map_err(at_path)?;
             if let Some((picture, is_range_assumed)) = picture {
                 given.picture.get_or_insert(picture);
@@ -218,6 +220,8 @@ impl InputArguments {
         let is_array = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
         let (array, picture) = if is_array || npy::is_array(bytes) {
             (npy::decode(bytes)?, None)
+        } else if input.1.data_type == DataType::String {
+            (texts::lines(bytes, &input.1.shape)?, None)
         } else {
             let picture = Picture::decode(bytes)?;
             let (array, is_range_assumed) = self.picture(setting, input, &picture)?;
@@ -335,8 +339,13 @@ fn fill_all(to: &mut Interpreter) -> Result<(), Failure> {
     (0..to.inputs().len()).try_for_each(|index| fill_at_random(to, index, &mut random))
 }
 
-/// Fills an input with uniform random numbers.
+/// Fills an input with uniform random numbers, or with random words.
 fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
+    let info = &to.inputs()[index];
+    if info.data_type == DataType::String {
+        let words = random.words(info.shape.elements());
+        return Ok(to.write_strings(index, &words)?);
+    }
     fill_with(to, index, |data_type, count| random.bytes(data_type, count))
 }
 
@@ -348,16 +357,14 @@ pub(crate) fn fill_around_the_middle(to: &mut Interpreter, index: usize, random:
 fn fill_with(
     to: &mut Interpreter,
     index: usize,
-    bytes: impl FnOnce(attache::DataType, usize) -> Option<Vec<u8>>,
+    bytes: impl FnOnce(DataType, usize) -> Option<Vec<u8>>,
 ) -> Result<(), Failure> {
     let info = &to.inputs()[index];
     let bytes = bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
         let name = Console::plain().name(&info.name);
-        let reason = format!("input {index} (\"{name}\") of type {}", info.data_type);
-        if info.data_type == attache::DataType::String {
-            return Failure::unsupported(format!("{reason}: run the model from a program, with `write_strings`"));
-        }
-        Failure::unsupported(format!("{reason} can't be filled with random numbers; give it a file with --input"))
+        let reason =
+            format!("input {index} (\"{name}\") of type {} can't be filled with random numbers", info.data_type);
+        Failure::unsupported(format!("{reason}; give it a file with --input"))
     })?;
     Ok(to.write_bytes(index, &bytes)?)
 }

@@ -1,9 +1,10 @@
 //! Tests the inputs of `attache run`: images for integer inputs, shapes that an error message proposes, and
 //! messages about inputs.
 
-use attache::DataType;
+use attache::model::schema::BuiltinOperator;
+use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder};
 
-use crate::support::{Scratch, add, attache, dequantize, floats, png, read_floats, relu, relu_of};
+use crate::support::{Scratch, add, attache, dequantize, floats, npy, png, read_floats, relu, relu_of};
 
 /// Runs a model that dequantizes its input on an image of one colour. Returns the dequantized input and the
 /// standard error.
@@ -40,6 +41,43 @@ fn a_mean_and_a_deviation_reach_integers_through_scale_and_zero_point() {
 fn what_integers_cannot_store_is_said() {
     let (found, said) = reals(&dequantize(DataType::UInt8, 1.0 / 128.0, 128), &["--mean", "0", "--std", "1"]);
     assert!(found[0] < 1.0 && said.contains("66 % of the picture's values are beyond"), "{found:?} {said}");
+}
+
+#[test]
+fn strings_come_from_lines_and_arrays_and_go_to_arrays() {
+    let scratch = Scratch::new();
+    let mut builder = ModelBuilder::new("twice");
+    let main = builder.subgraph("main");
+    let x = builder.tensor(main, TensorBuilder::new("x", DataType::String, [2]).shape_signature([-1]));
+    let times = builder.tensor(main, TensorBuilder::values("times", [1], &[2_i32]));
+    let y = builder.tensor(main, TensorBuilder::new("y", DataType::String, [4]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::TILE, [x, times], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let model = scratch.write("twice.tflite", &builder.finish());
+    let lines = scratch.write("x.txt", "one\n\u{e4}\n".as_bytes());
+    let array = scratch.write("x.npy", &npy("|S3", &[2], b"one\xc3\xa4\0"));
+    let run = |more: &[&str]| attache(&[&["run", &model, "--delegate", "cpu"], more].concat());
+    for file in [&lines, &array] {
+        let out = scratch.path("out");
+        let answer = run(&["--input", file, "--out", &out]);
+        assert!(
+            answer.stdout.contains("y: \"one\", \"\u{e4}\", \"one\", \"\u{e4}\""),
+            "{} {}",
+            answer.stdout,
+            answer.stderr
+        );
+        let written = std::fs::read(format!("{out}/out_0.npy")).unwrap();
+        assert!(written.ends_with(b"one\xc3\xa4\0one\xc3\xa4\0"));
+        let strings = run(&["--input", file, "--json"]).object()["outputs"][0]["strings"].clone();
+        assert_eq!(strings, serde_json::json!(["one", "\u{e4}", "one", "\u{e4}"]));
+    }
+    let longer = scratch.write("longer.txt", b"a\nb\nc");
+    let answer = run(&["--input", &longer]);
+    assert!(answer.status == 2 && answer.stderr.contains("--shape x=3"), "{}", answer.stderr);
+    assert_eq!(run(&["--input", &longer, "--shape", "x=3"]).status, 0);
+    let [first, again] = [run(&["--seed", "3"]), run(&["--seed", "3"])];
+    assert!(first.status == 0 && first.stdout.lines().last() == again.stdout.lines().last(), "{}", first.stderr);
+    assert_eq!(attache(&["bench", &model, "--delegate", "cpu", "--runs", "2"]).status, 0);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use crate::io::npy::{self, Array};
 use crate::io::numbers::{Summary, numbers};
 use crate::io::picture::Picture;
 use crate::io::source::Source;
+use crate::io::texts;
 
 #[derive(Args, Debug)]
 pub(super) struct Run {
@@ -71,6 +72,8 @@ struct Output {
     array: Array,
     values: Vec<f64>,
     summary: Summary,
+    /// The elements of an output of strings.
+    texts: Vec<String>,
 }
 
 /// The result of `attache run`.
@@ -188,8 +191,10 @@ fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
         let bytes = interpreter.read_bytes(index)?.to_vec();
         let values = numbers(info.data_type, &bytes).unwrap_or_default();
         let summary = Summary::of(&values);
+        let is_text = info.data_type == DataType::String;
+        let texts = if is_text { texts::texts(&bytes, info.shape.elements()) } else { Vec::new() };
         let array = Array { data_type: info.data_type, shape: info.shape.clone(), bytes };
-        Ok(Output { info: info.clone(), array, values, summary })
+        Ok(Output { info: info.clone(), array, values, summary, texts })
     })
     .collect()
 }
@@ -224,6 +229,7 @@ impl Answer {
                 "max": max,
                 "mean": mean,
                 "nonfinite": nonfinite,
+                "strings": (output.info.data_type == DataType::String).then_some(&output.texts),
             })
         };
         let adapter = self.device.adapter();
@@ -256,6 +262,9 @@ impl Answer {
         };
         let heading = ["output", "shape", "dtype", "min", "max", "mean", "nonfinite"];
         parts.push(console.table(&heading, &self.outputs.iter().map(row).collect::<Vec<_>>()));
+        for output in self.outputs.iter().filter(|output| !output.texts.is_empty()) {
+            parts.push(format!("{}: {}", console.name(&output.info.name), texts::shown(&output.texts)));
+        }
         parts.extend(self.meaning.text(console));
         parts.push(self.destination());
         parts.extend(self.drawn.iter().map(|path| format!("drawn to {}", path.display())));

@@ -11,4 +11,5 @@ pub(crate) mod numbers;
 pub(crate) mod picture;
 pub(crate) mod random;
 pub(crate) mod source;
+pub(crate) mod texts;
 pub(crate) mod twister;

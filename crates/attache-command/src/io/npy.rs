@@ -1,7 +1,7 @@
 //! Reads and writes arrays in numpy's `.npy` format (1.0 to 3.0).
 //!
-//! All numeric types and booleans in C order are supported, in either byte order; the elements of an array in
-//! memory have this machine's byte order. Files are not trusted. Fortran order, objects, strings and
+//! All numeric types, booleans and strings in C order are supported, in either byte order; the elements of an array in
+//! memory have this machine's byte order, and strings the form of tensors. Files are not trusted. Fortran order, objects and
 //! structures are not supported.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use attache::{DataType, Shape};
 
 use crate::failure::Failure;
-use crate::io::files;
+use crate::io::{files, texts};
 
 /// A dense array in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,12 +83,17 @@ fn parse(file: &[u8]) -> Result<Array, String> {
     let header = std::str::from_utf8(header).map_err(|_| format!("the header is not text; {AGAIN}"))?;
 
     let code = field(header, "descr")?.trim_matches(['\'', '"']);
-    let (data_type, unit, swapped) = parse_type(code)?;
+    let text = parse_text_type(code);
+    let (data_type, unit, swapped) =
+        text.map_or_else(|| parse_type(code), |text| Ok((DataType::String, 4, text.swapped)))?;
     if field(header, "fortran_order")? != "False" {
         return Err("the array is in Fortran order; save numpy.ascontiguousarray(array)".to_owned());
     }
     let shape = parse_shape(field(header, "shape")?)?;
-    let size = shape.checked_elements().and_then(|elements| data_type.byte_size(elements));
+    let size = shape.checked_elements().and_then(|count| match text {
+        Some(text) => count.checked_mul(text.size()?),
+        None => data_type.byte_size(count),
+    });
     let size = size.ok_or_else(|| format!("the shape {shape} is too large; save a smaller array"))?;
     if elements.len() != size {
         return Err(format!(
@@ -100,7 +105,39 @@ fn parse(file: &[u8]) -> Result<Array, String> {
     if swapped {
         bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
     }
-    Ok(Array { data_type, shape, bytes })
+    let Some(text) = text else { return Ok(Array { data_type, shape, bytes }) };
+    let texts = texts::of_numpy(text.is_bytes, &bytes, text.width, shape.elements())?;
+    texts::array(shape, &texts)
+}
+
+/// NumPy's strings of one width.
+#[derive(Clone, Copy)]
+struct TextType {
+    /// Whether they are of bytes, or else of code points of 32 bits.
+    is_bytes: bool,
+    width: usize,
+    /// Whether the byte order of code points differs from this machine's.
+    swapped: bool,
+}
+
+impl TextType {
+    /// Returns the size of a string in bytes; `None` if it overflows.
+    fn size(self) -> Option<usize> {
+        self.width.checked_mul(if self.is_bytes { 1 } else { 4 })
+    }
+}
+
+/// Parses numpy's code of strings; `None` for other types.
+fn parse_text_type(code: &str) -> Option<TextType> {
+    let (order, name) = code.split_at_checked(1)?;
+    let (kind, width) = name.split_at_checked(1)?;
+    let is_bytes = match kind {
+        "S" => true,
+        "U" => false,
+        _ => return None,
+    };
+    let other = if cfg!(target_endian = "little") { ">" } else { "<" };
+    Some(TextType { is_bytes, width: width.parse().ok()?, swapped: !is_bytes && order == other })
 }
 
 /// Returns the text of the value of `key` in the header, which is a Python dictionary with three entries.
@@ -137,15 +174,24 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
 }
 
 fn emit(array: &Array) -> Result<Vec<u8>, String> {
+    if array.data_type == DataType::String {
+        let (width, elements) = texts::to_numpy(&array.bytes, array.shape.elements())?;
+        return written(&format!("S{width}"), 1, &array.shape, &elements);
+    }
     let row = TYPES.iter().find(|row| row.1 == array.data_type);
     let (name, _, unit) = row.ok_or_else(|| format!("numpy has no type for {}; leave out --out", array.data_type))?;
-    let order = match (*unit, cfg!(target_endian = "little")) {
+    written(name, *unit, &array.shape, &array.bytes)
+}
+
+/// Returns a file of elements of a type, whose byte order concerns units of this size.
+fn written(name: &str, unit: usize, shape: &Shape, elements: &[u8]) -> Result<Vec<u8>, String> {
+    let order = match (unit, cfg!(target_endian = "little")) {
         (1, _) => '|',
         (_, true) => '<',
         (_, false) => '>',
     };
-    let extents: String = array.shape.iter().map(|extent| format!("{extent}, ")).collect();
-    let extents = if array.shape.rank() == 1 { extents.trim_end() } else { extents.trim_end_matches(", ") };
+    let extents: String = shape.iter().map(|extent| format!("{extent}, ")).collect();
+    let extents = if shape.rank() == 1 { extents.trim_end() } else { extents.trim_end_matches(", ") };
     let mut header = format!("{{'descr': '{order}{name}', 'fortran_order': False, 'shape': ({extents}), }}");
     let start = MAGIC.len() + 4;
     let padded = (start + header.len() + 1).next_multiple_of(ALIGNMENT) - start;
@@ -153,7 +199,7 @@ fn emit(array: &Array) -> Result<Vec<u8>, String> {
     header.push('\n');
     let length =
         u16::try_from(header.len()).map_err(|_| "the shape has too many axes for a .npy file; leave out --out")?;
-    Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), &array.bytes].concat())
+    Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), elements].concat())
 }
 
 #[cfg(test)]
@@ -175,6 +221,27 @@ mod tests {
                 assert_eq!(parse(&bytes).unwrap(), array);
             }
         }
+    }
+
+    #[test]
+    fn strings_are_read_and_written() {
+        let shape = Shape::from([2, 2]);
+        let array = texts::array(shape, &["a", "", "\u{e4}", "three"]).unwrap();
+        let bytes = emit(&array).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("'descr': '|S5'"));
+        assert_eq!(parse(&bytes).unwrap(), array);
+        let points = |order: fn(u32) -> [u8; 4]| {
+            "a\0\0\0\0\0\0\0\0\0\u{e4}\0\0\0\0three".chars().flat_map(|point| order(point.into())).collect::<Vec<_>>()
+        };
+        let header = |order| format!("{{'descr': '{order}U5', 'fortran_order': False, 'shape': (2, 2), }}\n");
+        assert_eq!(parse(&file(&header('<'), &points(u32::to_le_bytes))).unwrap(), array);
+        assert_eq!(parse(&file(&header('>'), &points(u32::to_be_bytes))).unwrap(), array);
+        let invalid = file("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n", &0xd800_u32.to_le_bytes());
+        assert_eq!(parse(&invalid).unwrap_err(), "string 0 is not Unicode");
+        let far = format!("{{'descr': '|S{}', 'fortran_order': False, 'shape': (9,), }}\n", usize::MAX);
+        assert!(parse(&file(&far, &[])).unwrap_err().contains("too large"));
+        let empty = file("{'descr': '|S0', 'fortran_order': False, 'shape': (3,), }\n", &[]);
+        assert_eq!(parse(&empty).unwrap(), texts::array(Shape::from([3]), &["", "", ""]).unwrap());
     }
 
     #[test]

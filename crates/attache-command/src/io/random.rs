@@ -2,7 +2,7 @@
 //!
 //! The generator is SplitMix64 (Steele, Lea and Flood 2014): state += 0x9E3779B97F4A7C15, then the variant-13 mixer.
 //! One sequence covers all inputs in order. A float is (top 24 bits) / 2²³ − 1: uniform in [−1, 1), exact in f32.
-//! Booleans are the top bit, 8- and 16-bit integers the top bits. Wider integers are 0 to 99, as in TensorFlow Lite's
+//! Strings are words of small letters. Booleans are the top bit, 8- and 16-bit integers the top bits. Wider integers are 0 to 99, as in TensorFlow Lite's
 //! benchmark, because they tend to be indices.
 
 use attache::DataType;
@@ -55,6 +55,15 @@ impl Random {
         let mut bytes = Vec::with_capacity(data_type.byte_size(count)?);
         (0..count).for_each(|_| push(self, &mut bytes));
         Some(bytes)
+    }
+
+    /// Returns `count` words of 3 to 8 small letters.
+    pub(crate) fn words(&mut self, count: usize) -> Vec<String> {
+        let mut word = || {
+            let length = 3 + self.next() % 6;
+            (0..length).map(|_| char::from(b'a' + (self.next() % 26) as u8)).collect()
+        };
+        (0..count).map(|_| word()).collect()
     }
 
     /// Returns a value in [0, 1) with the density of a Gaussian of mean 1/2 and deviation 1/3: a uniform x is

@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_int};
 use std::slice;
 
+use attache::strings;
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor, TfLiteType};
 
 use crate::guard::guard;
@@ -39,20 +40,6 @@ fn text(bytes: &[u8], place: usize) -> Option<&[u8]> {
     bytes.get(number(bytes, place + 1)?..number(bytes, place + 2)?)
 }
 
-/// Returns the content of a tensor with these strings; `None` if it is too large.
-fn content(texts: &[&[u8]]) -> Option<Vec<u8>> {
-    let head = 4 * (texts.len() + 2);
-    let mut content = i32::try_from(texts.len()).ok()?.to_ne_bytes().to_vec();
-    let mut end = head;
-    content.extend(i32::try_from(end).ok()?.to_ne_bytes());
-    for text in texts {
-        end += text.len();
-        content.extend(i32::try_from(end).ok()?.to_ne_bytes());
-    }
-    texts.iter().for_each(|text| content.extend_from_slice(text));
-    Some(content)
-}
-
 /// Writes strings to a tensor, which becomes a dynamic one of their size.
 ///
 /// # Safety
@@ -61,7 +48,7 @@ fn content(texts: &[&[u8]]) -> Option<Vec<u8>> {
 unsafe fn write(tensor: *mut TfLiteTensor, texts: &[&[u8]], extents: Option<&[c_int]>) -> TfLiteStatus {
     // SAFETY: the caller states it.
     let Some(tensor) = (unsafe { tensor.as_mut() }) else { return TfLiteStatus::ERROR };
-    let Some(content) = content(texts) else { return TfLiteStatus::ERROR };
+    let Some(content) = strings::encoded(texts.iter().copied()) else { return TfLiteStatus::ERROR };
     if tensor.kind != TfLiteType::STRING || tensor.allocation_type == TfLiteAllocationType::MMAP_RO {
         return TfLiteStatus::ERROR;
     }

@@ -116,7 +116,8 @@ static ARRAYS: &[Bad] = &[
         &["longer.npy: ", "shape [3], input 0 has [2]", "give longer.npy another"],
     ),
     ("run relu.tflite -d cpu -i relu.tflite", 2, &["relu.tflite: ", "neither a picture nor", "PNG or JPEG file"]),
-    ("run strings.tflite -d cpu", 4, &["input 0 (\"words\") of type STRING", "write_strings"]),
+    ("run strings.tflite -d cpu -i x.npy", 2, &["x.npy: ", "the input of type STRING"]),
+    ("run strings.tflite -d cpu -i longer.npy", 2, &["longer.npy: ", "the input of type STRING"]),
     ("run complex.tflite -d cpu", 4, &["input 0 (\"wave\") of type COMPLEX64", "give it a file with --input"]),
 ];
 

@@ -300,7 +300,7 @@ pub(super) mod tests {
         let mut info = TensorInfo::new("y", data_type, shape);
         info.quantization = quantization;
         let values = numbers(data_type, values).unwrap();
-        Output { info, array, summary: Summary::of(&values), values }
+        Output { info, array, summary: Summary::of(&values), values, texts: Vec::new() }
     }
 
     /// Returns an output of floats.
@@ -309,7 +309,8 @@ pub(super) mod tests {
         let (data_type, shape) = (DataType::Float32, Shape::from(shape));
         let info = TensorInfo::new("y", data_type, shape.clone());
         let values = numbers(data_type, &bytes).unwrap();
-        Output { info, array: Array { data_type, shape, bytes }, summary: Summary::of(&values), values }
+        let array = Array { data_type, shape, bytes };
+        Output { info, array, summary: Summary::of(&values), values, texts: Vec::new() }
     }
 
     fn form(shape: &[usize]) -> OutputForm {

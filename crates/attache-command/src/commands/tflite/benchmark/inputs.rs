@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attache::{DataType, Interpreter, TensorInfo};
+use attache::{DataType, Interpreter, TensorInfo, strings};
 
 use super::super::flags::Flags;
 use crate::arguments::entry::{Entry, Shapes};
@@ -150,7 +150,7 @@ fn of_file(path: &Path, info: &TensorInfo) -> Result<Vec<u8>, Failure> {
             let text = format!("it holds {} texts, and input \"{name}\" takes {elements}", texts.len());
             return Err(Failure::usage(text).at(path.display()));
         }
-        return Ok(strings(&texts));
+        return encoded(texts.into_iter());
     }
     let expected = info.data_type.byte_size(info.shape.elements()).unwrap_or(0);
     if bytes.len() != expected {
@@ -165,10 +165,15 @@ fn of_file(path: &Path, info: &TensorInfo) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// Returns the bytes of a tensor with these strings.
+fn encoded<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Result<Vec<u8>, Failure> {
+    strings::encoded(texts).ok_or_else(|| Failure::usage("strings of more than 2 GiB cannot be an input"))
+}
+
 fn at_random(random: &mut Twister, info: &TensorInfo, range: Option<Range>) -> Result<Vec<u8>, Failure> {
     let elements = info.shape.elements();
     if info.data_type == DataType::String {
-        return Ok(strings(&vec![&b"text"[..]; elements]));
+        return encoded(std::iter::repeat_n(&b"text"[..], elements));
     }
     if let Some(range) = range {
         range.check(info.data_type).map_err(|reason| {
@@ -183,18 +188,4 @@ fn at_random(random: &mut Twister, info: &TensorInfo, range: Option<Range>) -> R
         let text = format!("input \"{name}\" of type {} can't be filled with random numbers", info.data_type);
         Failure::unsupported(format!("{text}; give it a file with --input_layer_value_files"))
     })
-}
-
-/// Returns the bytes of a tensor of strings: their count, where each begins, where the last ends, and the strings.
-fn strings(texts: &[&[u8]]) -> Vec<u8> {
-    let head = 4 * (texts.len() + 2);
-    let mut bytes = (texts.len() as u32).to_ne_bytes().to_vec();
-    let mut place = head;
-    bytes.extend((place as u32).to_ne_bytes());
-    for text in texts {
-        place += text.len();
-        bytes.extend((place as u32).to_ne_bytes());
-    }
-    texts.iter().for_each(|text| bytes.extend_from_slice(text));
-    bytes
 }
