@@ -20,9 +20,9 @@ use crate::arguments::{DeviceArguments, PrecisionName, tolerance};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::{Failure, Status};
+use crate::io::array::Array;
 use crate::io::compare::{self, compare};
 use crate::io::golden::{self, Case};
-use crate::io::npy::Array;
 
 /// Default of `--tolerance` on the CPU: the largest error of float outputs that passes, relative to the
 /// largest golden value.

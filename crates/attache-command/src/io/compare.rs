@@ -8,7 +8,7 @@
 use attache::DataType;
 use attache::diff::{Difference as Apart, Tolerance, is_stepped};
 
-use crate::io::npy::Array;
+use crate::io::array::Array;
 use crate::io::numbers::{is_float, numbers};
 
 /// A difference between an output and the golden one that exceeds the tolerance.

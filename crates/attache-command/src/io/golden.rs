@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::io::array::Array;
 use crate::io::files;
-use crate::io::npy::{self, Array};
+use crate::io::npy;
 
 /// The contents of `case.json`; other keys are ignored.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,6 +1,7 @@
 //! Reads and writes files: models, arrays, pictures, labels, golden cases. Also compares arrays and generates
 //! random ones.
 
+pub(crate) mod array;
 pub(crate) mod compare;
 pub(crate) mod files;
 pub(crate) mod golden;

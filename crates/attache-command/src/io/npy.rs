@@ -9,18 +9,8 @@ use std::path::Path;
 use attache::{DataType, Shape};
 
 use crate::failure::Failure;
+use crate::io::array::Array;
 use crate::io::{files, texts};
-
-/// A dense array in C order.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Array {
-    /// Type of the elements.
-    pub(crate) data_type: DataType,
-    /// Extents, outermost first; none for a scalar.
-    pub(crate) shape: Shape,
-    /// The elements in this machine's byte order.
-    pub(crate) bytes: Vec<u8>,
-}
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// What to do about a damaged file.

@@ -13,7 +13,7 @@ use attache::{DataType, Quantization, Shape};
 use half::f16;
 
 use crate::failure::Failure;
-use crate::io::npy::Array;
+use crate::io::array::Array;
 
 /// Most pixels of a picture, 2²⁶. Files of few bytes can have any number of them.
 const MOST_PIXELS: u64 = 1 << 26;

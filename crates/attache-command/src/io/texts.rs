@@ -3,7 +3,7 @@
 use attache::{DataType, Shape, Strings, strings};
 
 use crate::failure::Failure;
-use crate::io::npy::Array;
+use crate::io::array::Array;
 
 /// How many strings of a tensor are shown.
 const MOST_SHOWN: usize = 10;

@@ -48,7 +48,7 @@ impl Against {
 
 /// Runs a case on the CPU and keeps all tensors of the run.
 pub(super) fn trace(case: &Case, model: &Model, limits: &Limits) -> Result<Trace, Failure> {
-    let input = |input: &crate::io::npy::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
+    let input = |input: &crate::io::array::Array| TraceInput { shape: input.shape.clone(), bytes: input.bytes.clone() };
     let inputs: Vec<TraceInput> = case.inputs.iter().map(input).collect();
     Ok(Trace::new(model, 0, &inputs, 1, limits)?)
 }

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::{Delegates, Hybrid};
 use crate::failure::Failure;
+use crate::io::array::Array;
 use crate::io::files;
 use crate::io::golden::model_file;
-use crate::io::npy::{self, Array};
+use crate::io::npy;
 
 /// The result of the search: the first operator that diverges, if there is one, and the folder of its golden
 /// case, if one was written.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use attache::{DataType, TensorInfo};
 
 use crate::failure::Failure;
+use crate::io::array::Array;
 use crate::io::files;
-use crate::io::npy::Array;
 use crate::io::picture::{Grid, Input, Picture, Scaling};
 
 /// Extensions of pictures, in lower case. `rgb8` is for files of nothing but red, green and blue bytes.

@@ -291,7 +291,7 @@ pub(super) mod tests {
     use attache::{DataType, Quantization, Shape, TensorInfo};
 
     use super::*;
-    use crate::io::npy::Array;
+    use crate::io::array::Array;
     use crate::io::numbers::{Summary, numbers};
 
     fn output(values: &[u8], quantization: Option<Quantization>) -> Output {
