@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
-use attache::model::{Operator, Subgraph};
+use attache::model::Subgraph;
 use attache::{Model, NodePlacement, Outcome, Placement};
 use attache_external::FileNodes;
 
@@ -69,9 +69,9 @@ impl Plan {
         for (node, place) in places.iter().enumerate() {
             place.unit(node).into_iter().for_each(|unit| members.entry(unit).or_default().push(node));
         }
-        let mut numbers: BTreeMap<Unit, c_int> = BTreeMap::new();
+        let mut numbers = vec![0; places.len()];
         for (unit, own) in &members {
-            let number = match (unit, &places[own[0]]) {
+            numbers[own[0]] = match (unit, &places[own[0]]) {
                 (Unit::Partition(_), Place::Partition(_, delegate)) => {
                     let (inputs, outputs) = crossing(source, own, &places);
                     nodes.add_partition(delegate, &inputs, &outputs);
@@ -79,9 +79,8 @@ impl Plan {
                 }
                 _ => own[0],
             };
-            numbers.insert(*unit, number as c_int);
         }
-        let order = order(&source.operators, &members).iter().map(|unit| numbers[unit]).collect();
+        let order = order(source, &members).iter().map(|first| numbers[*first] as c_int).collect();
         Self { nodes, order, places }
     }
 
@@ -104,22 +103,30 @@ fn crossing(source: &Subgraph, own: &[usize], places: &[Place]) -> (Vec<c_int>, 
     (read.difference(&made).map(number).collect(), made.intersection(&wanted).map(number).collect())
 }
 
-/// Returns the units in an order in which each comes after those whose tensors it reads, and otherwise in that of the file.
-fn order(operators: &[Operator], members: &BTreeMap<Unit, Vec<usize>>) -> Vec<Unit> {
-    let makes = |(unit, own): (&Unit, &Vec<usize>)| -> Vec<(usize, Unit)> {
-        own.iter().flat_map(|node| &operators[*node].outputs).map(|tensor| (*tensor, *unit)).collect()
+/// Returns the first nodes of all units, in an order in which each unit comes after those whose tensors it reads, and
+/// otherwise in that of the file.
+fn order(source: &Subgraph, members: &BTreeMap<Unit, Vec<usize>>) -> Vec<usize> {
+    let operators = &source.operators;
+    let mut units: Vec<Option<&Vec<usize>>> = vec![None; operators.len()];
+    let mut makers: Vec<Option<usize>> = vec![None; source.tensors.len()];
+    for own in members.values() {
+        units[own[0]] = Some(own);
+        own.iter().flat_map(|node| &operators[*node].outputs).for_each(|tensor| makers[*tensor] = Some(own[0]));
+    }
+    let mut is_done = vec![false; operators.len()];
+    let is_ready = |first: usize, own: &[usize], is_done: &[bool]| {
+        let mut reads = own.iter().flat_map(|node| operators[*node].inputs.iter().flatten());
+        reads.all(|tensor| makers[*tensor].is_none_or(|maker| maker == first || is_done[maker]))
     };
-    let makers: BTreeMap<usize, Unit> = members.iter().flat_map(makes).collect();
-    let mut waiting: Vec<(&Unit, &Vec<usize>)> = members.iter().collect();
-    waiting.sort_by_key(|(_, own)| own[0]);
     let mut order = Vec::new();
-    while !waiting.is_empty() {
-        let is_ready = |(unit, own): &(&Unit, &Vec<usize>)| {
-            let mut reads = own.iter().flat_map(|node| operators[*node].inputs.iter().flatten());
-            reads.all(|tensor| makers.get(tensor).is_none_or(|maker| maker == *unit || order.contains(maker)))
-        };
-        let next = waiting.iter().position(is_ready).unwrap_or(0);
-        order.push(*waiting.remove(next).0);
+    for start in 0..operators.len() {
+        while let (Some(_), false) = (units[start], is_done[start]) {
+            let waiting = (start..operators.len()).filter(|first| !is_done[*first]);
+            let mut ready = waiting.filter(|first| units[*first].is_some_and(|own| is_ready(*first, own, &is_done)));
+            let next = ready.next().unwrap_or(start);
+            is_done[next] = true;
+            order.push(next);
+        }
     }
     order
 }

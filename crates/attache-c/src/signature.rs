@@ -96,12 +96,12 @@ fn create(interpreter: *const TfLiteInterpreter, key: *const c_char) -> Result<*
         state.require(signature.subgraph);
         let subgraph = state.subgraph(signature.subgraph)?;
         let named = |names: &[(String, usize)], list: &[c_int]| {
-            let named = names.iter().filter_map(|(name, index)| {
-                let position = list.iter().position(|tensor| *tensor as usize == *index)?;
-                Some(Named { name: text_of_c(name), position, tensor: subgraph.tensors.at(*index) })
-            });
-            let mut named: Vec<_> = named.collect();
-            named.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut named: Vec<Named> = Vec::new();
+            for (name, index) in names {
+                let Some(position) = list.iter().position(|tensor| *tensor as usize == *index) else { continue };
+                let (name, tensor) = (text_of_c(name), subgraph.tensors.at(*index));
+                named.insert(named.partition_point(|other| other.name < name), Named { name, position, tensor });
+            }
             named
         };
         let (inputs, outputs) =

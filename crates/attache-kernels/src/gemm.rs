@@ -315,7 +315,7 @@ struct Pass<'a> {
 
 impl Multiversioned for Pass<'_> {
     type Output = ();
-    const WIDE: bool = true;
+    const WIDE: bool = !cfg!(attache_small);
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {

@@ -29,7 +29,9 @@ impl Isa {
         {
             let avx2 =
                 is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-            let avx512 = is_x86_feature_detected!("avx512f")
+            // The smallest programs have no kernels for vectors of 512 bits.
+            let avx512 = !cfg!(attache_small)
+                && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq");
@@ -127,7 +129,7 @@ pub(crate) fn run_portable<K: Multiversioned>(kernel: K) -> K::Output {
 pub(crate) trait Multiversioned {
     type Output;
     /// Whether the kernel is compiled for 512-bit vectors. Not for kernels that wait for memory, to keep programs small, and
-    /// in the smallest ones for products of matrices alone.
+    /// not in the smallest ones.
     const WIDE: bool = !cfg!(attache_small);
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }

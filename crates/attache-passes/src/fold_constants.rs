@@ -57,10 +57,9 @@ fn find(graph: &Graph, stored: &dyn FoldedConstants) -> Found {
             Err(reason) => found.declined.push((id, reason)),
         }
     }
-    // Sorted by tensor index, so that patches and logs are the same in every process.
-    let constants = known.learnt.into_iter().filter_map(|(id, fact)| Some((id, fact.constant?)));
-    found.patch.constants = constants.collect();
-    found.patch.constants.sort_by_key(|(id, _)| *id);
+    // In the order of the nodes, so that patches and logs are the same in every process.
+    let outputs = found.patch.remove.iter().flat_map(|id| &graph.node(*id).outputs);
+    found.patch.constants = outputs.filter_map(|id| Some((*id, known.learnt.remove(id)?.constant?))).collect();
     found
 }
 

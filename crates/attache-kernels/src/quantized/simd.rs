@@ -124,6 +124,8 @@ impl IntegerIsa {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::AvxVnni => unsafe { x86::AvxVnni::new() }.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Vnni if cfg!(attache_small) => unreachable!("`Isa::detect` finds no vectors of 512 bits"),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => unsafe { x86::Vnni::new() }.vectorize(kernel),

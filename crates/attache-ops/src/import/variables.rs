@@ -33,8 +33,10 @@ pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>]), resolver: &O
         return Held::default();
     }
     let Some(assigned) = assigned(model, fixed, &Held::default(), resolver) else { return Held::default() };
-    let mut assumed: Held =
-        assigned.into_iter().filter_map(|(name, shapes)| Some((name, common(shapes.iter().flatten())?))).collect();
+    let mut assumed = Held::default();
+    for (name, shapes) in assigned {
+        common(shapes.iter().flatten()).and_then(|shape| assumed.insert(name, shape));
+    }
     for _ in 0..MOST_ROUNDS {
         let Some(assigned) = self::assigned(model, fixed, &assumed, resolver) else { break };
         let before = assumed.len();

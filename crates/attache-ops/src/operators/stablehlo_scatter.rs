@@ -55,16 +55,18 @@ impl StablehloScatter {
         Ok(())
     }
 
-    fn scatter<T: Combinable>(
+    /// Calls `visit` with the index of each update that lies inside the operand, and that of its element there.
+    fn for_each_target(
         &self,
-        (updates, shape): (&[T], &Shape),
+        updates: &Shape,
         vectors: &[Vec<i64>],
-        (output, extents): (&mut [T], &Shape),
+        extents: &Shape,
+        visit: &mut dyn FnMut(usize, usize),
     ) {
         let (steps, kept) = (strides(extents), self.axes.kept(extents.rank()).collect::<Vec<_>>());
         // The coordinates of an update in its slice, as places along the operand's axes, are found again from one number.
-        let places = self.axes.places(shape, |axis| steps[kept[axis]]);
-        for (update, (batch, offset)) in updates.iter().zip(places) {
+        let places = self.axes.places(updates, |axis| steps[kept[axis]]);
+        for (update, (batch, offset)) in places.enumerate() {
             let mut target = Some(0);
             for (axis, step) in steps.iter().enumerate() {
                 let inside = if self.axes.dropped.contains(&axis) { 0 } else { offset / step % extents[axis] };
@@ -73,12 +75,24 @@ impl StablehloScatter {
                 let place = place.filter(|place| *place < extents[axis]);
                 target = target.zip(place).map(|(sum, place)| sum + place * step);
             }
-            let Some(target) = target else { continue };
-            output[target] = match self.combination {
-                Some(combination) => T::combine(combination, output[target], *update),
-                None => *update,
-            };
+            if let Some(target) = target {
+                visit(update, target);
+            }
         }
+    }
+
+    fn scatter<T: Combinable>(
+        &self,
+        (updates, shape): (&[T], &Shape),
+        vectors: &[Vec<i64>],
+        (output, extents): (&mut [T], &Shape),
+    ) {
+        self.for_each_target(shape, vectors, extents, &mut |update, target| {
+            output[target] = match self.combination {
+                Some(combination) => T::combine(combination, output[target], updates[update]),
+                None => updates[update],
+            };
+        });
     }
 }
 

@@ -79,7 +79,7 @@ const TABLE: u64 = 1 << 63;
 pub(crate) struct Variables {
     resources: Vec<Option<Constant>>,
     tables: Tables,
-    tensors: BTreeMap<usize, Vec<Vec<u8>>>,
+    tensors: Vec<(usize, Vec<Vec<u8>>)>,
     done: BTreeSet<usize>,
 }
 
@@ -153,8 +153,8 @@ impl Environment {
         }
         for (index, executor) in &mut self.subgraphs {
             let Some(executor) = executor else { continue };
-            match tensors.get(index) {
-                Some(values) => executor.set_variables(values),
+            match tensors.iter().find(|(of, _)| of == index) {
+                Some((_, values)) => executor.set_variables(values),
                 None => executor.reset_variables(),
             }
         }
