@@ -20,7 +20,7 @@ pub(crate) fn with<T: Pod, R>(length: usize, body: impl FnOnce(&mut [T]) -> R) -
     if buffer.len() < floats {
         buffer = AlignedFloats::zeros(floats);
     }
-    let result = body(&mut bytemuck::cast_slice_mut(&mut buffer)[..length]);
+    let result = body(&mut bytemuck::cast_slice_mut(&mut buffer[..floats])[..length]);
     BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     result
 }

@@ -16,6 +16,9 @@ pub(crate) enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// AVX-512 with tile registers for products of bytes (AMX).
+    #[cfg(target_arch = "x86_64")]
+    Amx,
     /// NEON with its dot product of bytes. f32 kernels run as with `Portable`, because NEON itself is part of
     /// the target's baseline.
     #[cfg(target_arch = "aarch64")]
@@ -36,6 +39,7 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq");
             match (avx2, avx512) {
+                (true, true) if crate::quantized::has_tiles() => return Self(Kind::Amx),
                 (true, true) => return Self(Kind::Avx512),
                 (true, false) => return Self(Kind::Avx2),
                 (false, _) => {}
@@ -62,6 +66,8 @@ impl Isa {
             Kind::Avx2 => vec![Self::portable(), Self(Kind::Avx2)],
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => vec![Self::portable(), Self(Kind::Avx2), Self(Kind::Avx512)],
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => vec![Self::portable(), Self(Kind::Avx2), Self(Kind::Avx512), Self(Kind::Amx)],
             #[cfg(target_arch = "aarch64")]
             Kind::NeonDot => vec![Self::portable(), Self(Kind::NeonDot)],
         }
@@ -75,6 +81,8 @@ impl Isa {
             Kind::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => "AMX",
             #[cfg(target_arch = "aarch64")]
             Kind::NeonDot => "NEON dot",
         }
@@ -92,7 +100,7 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => x86::Avx2::LANES,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => x86::Avx512::LANES,
+            Kind::Avx512 | Kind::Amx => x86::Avx512::LANES,
             #[cfg(target_arch = "aarch64")]
             Kind::NeonDot => Portable::LANES,
         }
@@ -105,13 +113,13 @@ impl Isa {
             // SAFETY: an `Isa` of this kind is created only if its features were detected, and those of AVX-512 include
             // those of AVX2.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 if !K::WIDE => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            Kind::Avx512 | Kind::Amx if !K::WIDE => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { x86::Avx512::new() }.vectorize(kernel),
+            Kind::Avx512 | Kind::Amx => unsafe { x86::Avx512::new() }.vectorize(kernel),
             #[cfg(target_arch = "aarch64")]
             Kind::NeonDot => Portable(()).vectorize(kernel),
         }

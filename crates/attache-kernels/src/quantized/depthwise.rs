@@ -1,5 +1,8 @@
 //! Depthwise convolution of 8-bit elements: each input channel is convolved with its own `multiplier` filters.
 //!
+//! Where the processor multiplies words of four bytes, `woven.rs` has the kernel. The rest is for other processors and for
+//! more than one filter per channel.
+//!
 //! Vectors extend along the channels. Taps are processed in pairs: a word contains the elements of both taps, widened
 //! to 16 bits. A tap outside of the input reads a row of zero points instead, so that all windows are treated alike and
 //! the contribution of the zero point is known in advance. With a multiplier above 1, each channel of a window's pixels
@@ -13,6 +16,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 use super::epilogue::{GemmEpilogue, Sums};
 use super::gemm::{Finish, Operand, Zero};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
+use super::woven::{self, Woven};
 use crate::convolution::Convolution;
 use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
@@ -27,16 +31,30 @@ pub struct PackedIntegerDepthwise {
     integer_isa: IntegerIsa,
     channels: usize,
     taps: usize,
-    /// Blocks of one vector of channels: a line of bias, then one line of weights per pair of taps.
+    /// Sets of words of four weights each, where these are multiplied; 0 for words of two.
+    sets: usize,
+    /// Blocks of one vector of channels: a line of bias, then one line of weights per word.
     values: PackedValues,
     /// The sum of each channel's weights, followed by one vector of spare elements.
     sums: Vec<i32>,
 }
 
+/// Whether words have the bytes of four rows: where the processor multiplies such words, for windows of several rows, if
+/// each input channel has one filter, and if rows are not mostly padding.
+fn weaves(integer_isa: IntegerIsa, convolution: &Convolution) -> bool {
+    let Convolution { input: [_, width, channels], output: [.., outputs], kernel, dilations, .. } = *convolution;
+    let window = kernel[1].saturating_sub(1).saturating_mul(dilations[1]);
+    let fits = window <= 2 * width + 64 && window.saturating_mul(kernel[0]) <= woven::MOST;
+    integer_isa.weaves() && channels == outputs && kernel[0] > 1 && kernel[1] > 0 && fits
+}
+
 impl PackedIntegerDepthwise {
-    /// Returns the numbers from which the extents of the packed form follow: channels and taps.
+    /// Returns the numbers from which the extents of the packed form follow: channels, height and width of the kernel, and
+    /// whether words have the bytes of four rows.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
-        vec![convolution.output[2], convolution.kernel[0] * convolution.kernel[1]]
+        let [height, width] = convolution.kernel;
+        let weaves = weaves(IntegerIsa::of(Isa::detect()), convolution);
+        vec![convolution.output[2], height, width, weaves.into()]
     }
 
     /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
@@ -46,50 +64,81 @@ impl PackedIntegerDepthwise {
     ///
     /// Panics if the length of the filter or bias does not match.
     pub fn pack(isa: Isa, convolution: &Convolution, filter: Operand, bias: Option<&[i32]>, input: Zero) -> Self {
-        let channels = convolution.output[2];
-        let taps = convolution.kernel[0] * convolution.kernel[1];
+        let (channels, kernel) = (convolution.output[2], convolution.kernel);
+        let taps = kernel[0] * kernel[1];
         assert_eq!(filter.bytes.len(), taps * channels, "the filter has its shape");
         assert!(bias.is_none_or(|bias| bias.len() == channels), "one bias per output channel");
         let integer_isa = IntegerIsa::of(isa);
         let lanes = integer_isa.lanes();
-        let lines = 1 + taps.div_ceil(2);
-        let mut packed = Self {
-            integer_isa,
-            channels,
-            taps,
-            values: AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines).into(),
-            sums: vec![0; channels + lanes],
+        let weight = |tap: usize, channel: usize| match filter.bytes.get(tap * channels + channel) {
+            Some(byte) if tap < taps => widen(*byte, filter.zero.signed) - filter.zero.point,
+            _ => 0,
         };
-        let values: &mut [i32] = bytemuck::cast_slice_mut(packed.values.to_mut());
+        let weaves = weaves(integer_isa, convolution);
+        let all = (0..channels).flat_map(|channel| (0..taps).map(move |tap| weight(tap, channel)));
+        let sets = if weaves { woven::sets(all) } else { 0 };
+        let words = |channel: usize| match weaves {
+            true => woven::split(kernel, sets, |row, column| weight(row * kernel[1] + column, channel)),
+            false => (0..taps)
+                .step_by(2)
+                .map(|tap| weight(tap, channel) & 0xffff | weight(tap + 1, channel) << 16)
+                .collect(),
+        };
+        let lines = 1 + if weaves { sets * woven::words(kernel) } else { taps.div_ceil(2) };
+        let mut values = AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines);
+        let mut sums = vec![0; channels + lanes];
+        // The zero point relative to the multiplied numbers.
+        let point = if weaves { input.unsigned_point() } else { input.point };
         for channel in 0..channels {
-            let weight = |tap: usize| match filter.bytes.get(tap * channels + channel) {
-                Some(byte) if tap < taps => widen(*byte, filter.zero.signed) - filter.zero.point,
-                _ => 0,
-            };
-            let sum = (0..taps).fold(0i32, |sum, tap| sum.wrapping_add(weight(tap)));
+            let sum = (0..taps).fold(0i32, |sum, tap| sum.wrapping_add(weight(tap, channel)));
+            let values: &mut [i32] = bytemuck::cast_slice_mut(&mut values);
             let column = &mut values[channel / lanes * lanes * lines + channel % lanes..];
-            column[0] = bias.map_or(0, |bias| bias[channel]).wrapping_sub(sum.wrapping_mul(input.point));
-            for pair in 0..taps.div_ceil(2) {
-                column[(1 + pair) * lanes] = weight(2 * pair) & 0xffff | weight(2 * pair + 1) << 16;
+            column[0] = bias.map_or(0, |bias| bias[channel]).wrapping_sub(sum.wrapping_mul(point));
+            for (line, word) in words(channel).into_iter().enumerate() {
+                column[(1 + line) * lanes] = word;
             }
-            packed.sums[channel] = sum;
+            sums[channel] = sum;
         }
-        packed
+        Self { integer_isa, channels, taps, sets, values: values.into(), sums }
+    }
+
+    /// Returns the number of channels.
+    pub(super) fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// Returns the number of sets of words of four weights each.
+    pub(super) fn sets(&self) -> usize {
+        self.sets
+    }
+
+    /// Returns the block of a vector of channels, of which the first is `channel`, with this number of lines.
+    pub(super) fn lines(&self, channel: usize, lines: usize) -> &[i32] {
+        &bytemuck::cast_slice(&self.values)[channel * lines..][..self.integer_isa.lanes() * lines]
+    }
+
+    /// Returns the sums of the weights from channel `channel` on.
+    pub(super) fn sums(&self, channel: usize) -> &[i32] {
+        &self.sums[channel..]
     }
 }
 
 impl Storable for PackedIntegerDepthwise {
     fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        parts.number(self.sets as i64);
         parts.field(&self.sums);
         self.values.store(parts);
     }
 
     fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
-        let (integer_isa, &[channels, taps]) = (IntegerIsa::of(Isa::detect()), parameters) else { return None };
+        let &[channels, height, width, weaves] = parameters else { return None };
+        let (integer_isa, taps) = (IntegerIsa::of(Isa::detect()), height.checked_mul(width)?);
+        let sets = usize::try_from(parts.number()?).ok().filter(|sets| (*sets > 0) == (weaves > 0) && *sets <= 3)?;
+        let words = if sets > 0 { sets * woven::words([height, width]) } else { taps.div_ceil(2) };
         let lanes = integer_isa.lanes();
         let sums = parts.field(channels.checked_add(lanes)?)?;
-        let values = PackedValues::load(parts, lines(channels, lanes, taps.div_ceil(2))?)?;
-        Some(Self { integer_isa, channels, taps, values, sums })
+        let values = PackedValues::load(parts, lines(channels, lanes, words)?)?;
+        Some(Self { integer_isa, channels, taps, sets, values, sums })
     }
 }
 
@@ -126,7 +175,8 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     if output.is_empty() {
         return;
     }
-    let nanoseconds = (output.len() * (filter.taps + 20)) as f64 / (3 * filter.integer_isa.lanes()) as f64;
+    let steps = if filter.sets > 0 { filter.taps / 3 + 12 } else { filter.taps + 20 };
+    let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     engine.for_each_chunk(output, band * columns * outputs, |task, output| {
@@ -138,9 +188,12 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
                 let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
                 let row = Row { convolution, filter, epilogue, image, y, output, outside };
-                match input.zero.signed {
-                    true => filter.integer_isa.dispatch(Signed::<F, true> { row, pointers: &mut pointers, repeated }),
-                    false => filter.integer_isa.dispatch(Signed::<F, false> { row, pointers: &mut pointers, repeated }),
+                let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
+                match (filter.sets > 0, input.zero.signed) {
+                    (true, true) => isa.dispatch(Woven::<F, true> { row }),
+                    (true, false) => isa.dispatch(Woven::<F, false> { row }),
+                    (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
+                    (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
                 }
             }
         });
@@ -148,15 +201,15 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
 }
 
 /// Operands of one row of the output.
-struct Row<'a, F: GemmEpilogue> {
-    convolution: &'a Convolution,
-    filter: &'a PackedIntegerDepthwise,
-    epilogue: &'a F,
-    image: &'a [u8],
-    y: usize,
-    output: &'a mut [F::Output],
+pub(super) struct Row<'a, F: GemmEpilogue> {
+    pub(super) convolution: &'a Convolution,
+    pub(super) filter: &'a PackedIntegerDepthwise,
+    pub(super) epilogue: &'a F,
+    pub(super) image: &'a [u8],
+    pub(super) y: usize,
+    pub(super) output: &'a mut [F::Output],
     /// The bytes that a tap outside of the input reads, one per output channel.
-    outside: &'a [u8],
+    pub(super) outside: &'a [u8],
 }
 
 /// Kernel that computes a row from signed or unsigned input bytes. `pointers` has one entry per tap, rounded

@@ -20,6 +20,7 @@ use bytemuck::Pod;
 
 use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
+use super::tiles::Tiles;
 use crate::engine::Shared;
 use crate::gemm::{Matrix, Rows, Split, Target, portion};
 use crate::packed::{PackedValues, lines};
@@ -47,7 +48,7 @@ impl Zero {
 
     /// Returns the zero point relative to the smallest value of the type, which is that of the bytes made
     /// unsigned.
-    fn unsigned_point(self) -> i32 {
+    pub(super) fn unsigned_point(self) -> i32 {
         self.point.wrapping_add(if self.signed { 128 } else { 0 })
     }
 }
@@ -290,7 +291,8 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
 
     fn nanoseconds(&self, rows: usize) -> f64 {
         let lanes = self.integer_isa.lanes();
-        let products = (self.depth * self.outputs) as f64 / (lanes * if T::PACKS_K4 { 12 } else { 6 }) as f64;
+        let per_lane = if self.integer_isa.has_tiles() { 60 } else if T::PACKS_K4 { 12 } else { 6 };
+        let products = (self.depth * self.outputs) as f64 / (lanes * per_lane) as f64;
         rows as f64 * (products + self.outputs as f64 * 8.0 / lanes as f64 + self.depth as f64 * 0.05)
     }
 
@@ -306,39 +308,49 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
         assert!(T::PACKS_K4 == self.integer_isa.packs_k4(), "activations as the weights were packed for");
         assert!(a.segments.len() * a.length == self.depth && (self.depth == 0 || a.length == self.segment));
         assert!(position[1] + self.outputs <= epilogue.outputs(), "an epilogue for every column");
+        let words = a.length.div_ceil(if T::PACKS_K4 { 4 } else { 2 });
+        let tiled = self.integer_isa.has_tiles() && self.row_factor == 0;
+        // SAFETY: the instruction set has tiles only if they are available; an epilogue uses none.
+        let tiles = if tiled { unsafe { Tiles::new(rows, words) } } else { None };
         for panel in panels {
             let columns = self.columns(panel);
             // SAFETY: the column is within C.
             let start = unsafe { c.start.add(columns.start) };
-            self.integer_isa.dispatch(Pass {
+            let pass = Pass {
                 a,
                 c: Target { start, ..c },
                 rows,
                 panel: self.panel(panel),
                 sums: &self.sums[columns.start..],
                 columns: columns.len(),
-                words: a.length.div_ceil(if T::PACKS_K4 { 4 } else { 2 }),
+                words,
                 row_factor: self.row_factor,
                 epilogue,
                 position: [position[0], position[1] + columns.start],
-            });
+            };
+            match &tiles {
+                // SAFETY: guaranteed by the caller; the tiles have shapes for these rows and words.
+                Some(tiles) => unsafe { tiles.run(&pass) },
+                None => self.integer_isa.dispatch(pass),
+            }
         }
     }
 }
 
 /// Kernel that multiplies `rows` rows of A by one panel.
-struct Pass<'a, T, F: GemmEpilogue> {
-    a: Rows<'a, T>,
-    c: Target<F::Output>,
-    rows: usize,
-    panel: &'a [i32],
-    sums: &'a [i32],
-    columns: usize,
+pub(super) struct Pass<'a, T, F: GemmEpilogue> {
+    pub(super) a: Rows<'a, T>,
+    pub(super) c: Target<F::Output>,
+    pub(super) rows: usize,
+    pub(super) panel: &'a [i32],
+    /// The sums of the weights of the panel's columns.
+    pub(super) sums: &'a [i32],
+    pub(super) columns: usize,
     /// Words per segment.
     words: usize,
     row_factor: i32,
-    epilogue: &'a F,
-    position: [usize; 2],
+    pub(super) epilogue: &'a F,
+    pub(super) position: [usize; 2],
 }
 
 impl<T: Element, F: GemmEpilogue> IntegerMultiversioned for Pass<'_, T, F> {
@@ -528,7 +540,7 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     let split = Split::new(&engine, rows, 1, weights.panels(), weights.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
-    let block = ((1 << 15) / depth.max(1) / 12 * 12).max(24);
+    let block = ((1 << 15) / depth.max(1) / 48 * 48).max(48);
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
         for start in rows.clone().step_by(block) {

@@ -26,6 +26,9 @@ pub mod rescale;
 pub mod resize;
 mod simd;
 pub mod softmax;
+#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), path = "no_tiles.rs")]
+mod tiles;
+mod woven;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -75,6 +78,12 @@ macro_rules! stored {
 }
 
 stored!(i8, u8, i16);
+
+/// Whether products of bytes can use tile registers (AMX).
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_tiles() -> bool {
+    tiles::are_available()
+}
 
 /// Returns the name of the integer instruction set that an [`Isa`](crate::Isa) uses.
 pub(crate) fn integers_of(isa: crate::Isa) -> &'static str {

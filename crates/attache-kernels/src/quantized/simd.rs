@@ -29,6 +29,9 @@ enum Kind {
     AvxVnni,
     #[cfg(target_arch = "x86_64")]
     Vnni,
+    /// The vectors of `Vnni`, and tile registers.
+    #[cfg(target_arch = "x86_64")]
+    Amx,
     #[cfg(target_arch = "aarch64")]
     Neon,
 }
@@ -40,6 +43,8 @@ impl IntegerIsa {
             IsaKind::Portable => Self(Kind::Portable),
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx512 if is_x86_feature_detected!("avx512vnni") => Self(Kind::Vnni),
+            #[cfg(target_arch = "x86_64")]
+            IsaKind::Amx => Self(Kind::Amx),
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx512 | IsaKind::Avx2 if is_x86_feature_detected!("avxvnni") => Self(Kind::AvxVnni),
             #[cfg(target_arch = "x86_64")]
@@ -59,6 +64,8 @@ impl IntegerIsa {
             Kind::AvxVnni => "AVX-VNNI",
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni => "VNNI",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => "AMX",
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => "NEON",
         }
@@ -73,7 +80,7 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             Kind::AvxVnni => x86::AvxVnni::LANES,
             #[cfg(target_arch = "x86_64")]
-            Kind::Vnni => x86::Vnni::LANES,
+            Kind::Vnni | Kind::Amx => x86::Vnni::LANES,
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => Neon::LANES,
         }
@@ -88,9 +95,35 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             Kind::AvxVnni => true,
             #[cfg(target_arch = "x86_64")]
-            Kind::Vnni => true,
+            Kind::Vnni | Kind::Amx => true,
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => true,
+        }
+    }
+
+    /// Whether products use tile registers.
+    pub(crate) fn has_tiles(self) -> bool {
+        match self.0 {
+            Kind::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 | Kind::AvxVnni | Kind::Vnni => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Amx => true,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => false,
+        }
+    }
+
+    /// Whether there is [`Integers::weave`].
+    pub(crate) fn weaves(self) -> bool {
+        match self.0 {
+            Kind::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni | Kind::Vnni | Kind::Amx => true,
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon => false,
         }
     }
 
@@ -108,7 +141,7 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             Kind::AvxVnni => x86::AvxVnni::FLIP,
             #[cfg(target_arch = "x86_64")]
-            Kind::Vnni => x86::Vnni::FLIP,
+            Kind::Vnni | Kind::Amx => x86::Vnni::FLIP,
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => Neon::FLIP,
         }
@@ -128,7 +161,7 @@ impl IntegerIsa {
             Kind::Vnni if cfg!(attache_small) => unreachable!("`Isa::detect` finds no vectors of 512 bits"),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Kind::Vnni => unsafe { x86::Vnni::new() }.vectorize(kernel),
+            Kind::Vnni | Kind::Amx => unsafe { x86::Vnni::new() }.vectorize(kernel),
             // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Kind::Neon => unsafe { Neon::new() }.vectorize(kernel),
@@ -298,6 +331,23 @@ pub trait Integers: Copy + Send + Sync {
                 self.store_bytes(words, factors.zero_point, factors.bounds, output, count.min(Self::LANES));
             }
         }
+    }
+    /// Whether there is [`Self::weave`], for words of four bytes.
+    const WEAVES: bool = false;
+    /// Returns words of four unsigned bytes: word `i` contains byte `i` of each of four rows. Signed bytes are XORed with
+    /// 0x80. Words from `count` on are unspecified.
+    /// # Safety
+    /// `count` bytes must be readable at each of the four pointers; `count` is at most `LANES`.
+    unsafe fn weave<const SIGNED: bool>(self, _: [*const u8; 4], _: usize) -> Self::Vector {
+        unreachable!("called only where WEAVES is set")
+    }
+    /// Stores `LANES` words at `target`.
+    /// # Safety
+    /// `LANES` words must be writable at `target`.
+    #[inline(always)]
+    unsafe fn store(self, target: *mut i32, words: Self::Vector) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { target.cast::<Self::Vector>().write_unaligned(words) }
     }
     /// Returns `sum − x × factor` per lane, wrapping.
     fn subtract_scaled(self, sum: Self::Vector, x: Self::Vector, factor: i32) -> Self::Vector;

@@ -128,6 +128,7 @@ impl Integers for AvxVnni {
     type Vector = __m256i;
     const LANES: usize = Avx2::LANES;
     const ROWS: usize = Avx2::ROWS;
+    const WEAVES: bool = true;
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -161,6 +162,23 @@ impl Integers for AvxVnni {
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
         // SAFETY: guaranteed by the caller.
         unsafe { self.0.requantize::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    unsafe fn weave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m256i {
+        // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most eight.
+        unsafe {
+            let [a, b, c, d] = rows.map(|row| match count {
+                8 => _mm_loadl_epi64(row.cast()),
+                _ => {
+                    let mut bytes = 0u64;
+                    std::ptr::copy_nonoverlapping(row, (&raw mut bytes).cast(), count);
+                    _mm_cvtsi64_si128(bytes as i64)
+                }
+            });
+            let (upper, lower) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+            let words = _mm256_set_m128i(_mm_unpackhi_epi16(upper, lower), _mm_unpacklo_epi16(upper, lower));
+            if SIGNED { _mm256_xor_si256(words, _mm256_set1_epi8(i8::MIN)) } else { words }
+        }
     }
     #[inline(always)]
     fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
@@ -201,6 +219,7 @@ impl Integers for Vnni {
     type Vector = __m512i;
     const LANES: usize = 16;
     const ROWS: usize = 12;
+    const WEAVES: bool = true;
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -238,6 +257,25 @@ impl Integers for Vnni {
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
         // SAFETY: the token proves the features; the rest is guaranteed by the caller.
         unsafe { requantize::with_avx512::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    unsafe fn weave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m512i {
+        // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most sixteen; masked ones are not
+        // accessed.
+        unsafe {
+            let [a, b, c, d] = rows.map(|row| match count {
+                16 => _mm_loadu_si128(row.cast()),
+                _ => _mm_maskz_loadu_epi8(((1u32 << count) - 1) as __mmask16, row.cast()),
+            });
+            let rows = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            let rows = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(rows, c), d);
+            // First the words of four channels of all rows side by side, then the bytes of one channel.
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let within = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let words = _mm512_permutexvar_epi32(order, rows);
+            let words = _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(within));
+            if SIGNED { _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)) } else { words }
+        }
     }
     #[inline(always)]
     fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {
