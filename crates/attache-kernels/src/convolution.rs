@@ -14,7 +14,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
 use crate::engine::Shared;
-use crate::gemm::{Matrix, PackedMatrix, Rows, Split, Target, gemm};
+use crate::gemm::{Lines, Matrix, PackedMatrix, Rows, Split, Target, gemm};
 use crate::{Engine, Isa, scratch};
 
 /// Parameters of a convolution. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
@@ -380,18 +380,14 @@ impl DirectConvolution {
         let segment = |index: usize| index / taps * view.tap[0] + index % taps * view.tap[1];
         let segments: Vec<usize> = (0..self.kernel[0] * taps).map(segment).collect();
         for (group, matrix) in operands.groups.iter().enumerate() {
-            for panel in panels.clone() {
-                for row in 0..rows {
-                    // SAFETY: guaranteed by the caller.
-                    unsafe {
-                        let start = view.start.add(row * view.window[0] + group * channels);
-                        let a = Rows { start, stride: view.window[1], segments: &segments, length };
-                        let start = output.add(row * self.pitch[0] + group * matrix.outputs());
-                        let c = Target { start, stride: self.pitch[1] };
-                        let position = [0, group * matrix.outputs()];
-                        matrix.multiply(panel..panel + 1, a, c, self.windows[1], operands.finish, position);
-                    }
-                }
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                let start = view.start.add(group * channels);
+                let a = Rows { start, stride: view.window[1], segments: &segments, length };
+                let c = Target { start: output.add(group * matrix.outputs()), stride: self.pitch[1] };
+                let lines = Lines { count: rows, steps: [view.window[0], self.pitch[0]] };
+                let position = [0, group * matrix.outputs()];
+                matrix.multiply_lines(panels.clone(), a, c, self.windows[1], lines, operands.finish, position);
             }
         }
     }

@@ -228,6 +228,13 @@ pub struct Target<T> {
     pub(crate) stride: usize,
 }
 
+/// Several products with the same matrix: their number, and the distances between their rows of A and of C, in elements.
+#[derive(Clone, Copy)]
+pub(crate) struct Lines {
+    pub(crate) count: usize,
+    pub(crate) steps: [usize; 2],
+}
+
 /// The packed matrix B (weights) of a product A × B = C. `T` is the type of the elements of A. `F` is the
 /// epilogue that converts sums to elements of C: clamping or requantization.
 pub(crate) trait Matrix<T, F>: Sync {
@@ -260,6 +267,33 @@ pub(crate) trait Matrix<T, F>: Sync {
         finish: &F,
         position: [usize; 2],
     );
+
+    /// Computes several products as [`Self::multiply`] does, of which all have the same position.
+    ///
+    /// # Safety
+    /// As for [`Self::multiply`], for each of them.
+    #[allow(clippy::too_many_arguments)] // those of `multiply`
+    unsafe fn multiply_lines(
+        &self,
+        panels: Range<usize>,
+        a: Rows<T>,
+        c: Target<Self::Output>,
+        rows: usize,
+        lines: Lines,
+        finish: &F,
+        position: [usize; 2],
+    ) {
+        for panel in panels {
+            for line in 0..lines.count {
+                // SAFETY: guaranteed by the caller.
+                unsafe {
+                    let a = Rows { start: a.start.add(line * lines.steps[0]), ..a };
+                    let c = Target { start: c.start.add(line * lines.steps[1]), ..c };
+                    self.multiply(panel..panel + 1, a, c, rows, finish, position);
+                }
+            }
+        }
+    }
 }
 
 impl Matrix<f32, (f32, f32)> for PackedMatrix {

@@ -22,7 +22,7 @@ use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
 use crate::engine::Shared;
-use crate::gemm::{Matrix, Rows, Split, Target, portion};
+use crate::gemm::{Lines, Matrix, Rows, Split, Target, portion};
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
@@ -305,6 +305,20 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
         epilogue: &F,
         position: [usize; 2],
     ) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.multiply_lines(panels, a, c, rows, Lines { count: 1, steps: [0, 0] }, epilogue, position) }
+    }
+
+    unsafe fn multiply_lines(
+        &self,
+        panels: Range<usize>,
+        a: Rows<T>,
+        c: Target<F::Output>,
+        rows: usize,
+        lines: Lines,
+        epilogue: &F,
+        position: [usize; 2],
+    ) {
         assert!(T::PACKS_K4 == self.integer_isa.packs_k4(), "activations as the weights were packed for");
         assert!(a.segments.len() * a.length == self.depth && (self.depth == 0 || a.length == self.segment));
         assert!(position[1] + self.outputs <= epilogue.outputs(), "an epilogue for every column");
@@ -312,13 +326,16 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
         let tiled = self.integer_isa.has_tiles() && self.row_factor == 0;
         // SAFETY: the instruction set has tiles only if they are available; an epilogue uses none.
         let tiles = if tiled { unsafe { Tiles::new(rows, words) } } else { None };
-        for panel in panels {
+        for (panel, line) in panels.flat_map(|panel| (0..lines.count).map(move |line| (panel, line))) {
             let columns = self.columns(panel);
-            // SAFETY: the column is within C.
-            let start = unsafe { c.start.add(columns.start) };
+            // SAFETY: the lines are within A and C, and the column is within C.
+            let (a, c) = unsafe {
+                let a = Rows { start: a.start.add(line * lines.steps[0]), ..a };
+                (a, Target { start: c.start.add(line * lines.steps[1] + columns.start), ..c })
+            };
             let pass = Pass {
                 a,
-                c: Target { start, ..c },
+                c,
                 rows,
                 panel: self.panel(panel),
                 sums: &self.sums[columns.start..],
