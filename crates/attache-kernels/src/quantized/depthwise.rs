@@ -179,8 +179,9 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
+    let woven = if filter.sets > 0 { woven::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
     engine.for_each_chunk(output, band * columns * outputs, |task, output| {
-        scratch::with(outputs + repeated, |buffer: &mut [u8]| {
+        with_buffers([outputs + repeated, woven], |buffer, woven| {
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
             let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
@@ -190,14 +191,19 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
                 let row = Row { convolution, filter, epilogue, image, y, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
                 match (filter.sets > 0, input.zero.signed) {
-                    (true, true) => isa.dispatch(Woven::<F, true> { row }),
-                    (true, false) => isa.dispatch(Woven::<F, false> { row }),
+                    (true, true) => isa.dispatch(Woven::<F, true> { row, woven }),
+                    (true, false) => isa.dispatch(Woven::<F, false> { row, woven }),
                     (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
                     (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
                 }
             }
         });
     });
+}
+
+/// Calls `body` with scratch memory for bytes and for words.
+fn with_buffers(lengths: [usize; 2], body: impl FnOnce(&mut [u8], &mut [i32])) {
+    scratch::with(lengths[0], |bytes: &mut [u8]| scratch::with(lengths[1], |words: &mut [i32]| body(bytes, words)));
 }
 
 /// Operands of one row of the output.

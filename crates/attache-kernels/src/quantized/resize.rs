@@ -204,22 +204,34 @@ impl<T: Stored, A: Arithmetic> Multiversioned for Down<'_, T, A> {
     fn run<S: Simd>(self, _: S) {
         let Self { lines: [upper, lower], dy, needed, channels, terms, arithmetic } = self;
         let (first, second) = terms.split_at_mut(terms.len() / A::TERMS);
-        let mut mix = |from: usize, to: usize, count: usize| {
-            let elements = upper[from..][..count].iter().zip(&lower[from..][..count]);
-            let terms = elements.map(|(upper, lower)| arithmetic.down((*upper).into(), (*lower).into(), dy));
-            if A::TERMS == 1 {
-                first[to..][..count].iter_mut().zip(terms).for_each(|(first, terms)| *first = terms[0]);
-            } else {
-                let targets = first[to..][..count].iter_mut().zip(&mut second[to..][..count]);
-                targets.zip(terms).for_each(|(targets, terms)| (*targets.0, *targets.1) = terms.into());
-            }
+        let Some(columns) = needed else {
+            return mix([upper, lower], first, second, dy, arithmetic);
         };
-        match needed {
-            None => mix(0, 0, upper.len()),
-            Some(columns) => {
-                let pixels = columns.iter().enumerate();
-                pixels.for_each(|(index, column)| mix(column * channels, index * channels, channels));
-            }
+        for (index, column) in columns.iter().enumerate() {
+            let (from, to) = (column * channels, index * channels);
+            let second = if A::TERMS == 1 { &mut [] } else { &mut second[to..] };
+            mix([&upper[from..][..channels], &lower[from..][..channels]], &mut first[to..], second, dy, arithmetic);
+        }
+    }
+}
+
+/// Writes the terms of the elements between those of two lines.
+#[inline(always)]
+fn mix<T: Stored, A: Arithmetic>(
+    [upper, lower]: [&[T]; 2],
+    first: &mut [A::Mixed],
+    second: &mut [A::Mixed],
+    dy: A::Weight,
+    arithmetic: A,
+) {
+    let elements = upper.iter().zip(lower);
+    if A::TERMS == 1 {
+        for ((upper, lower), first) in elements.zip(first) {
+            [*first, _] = arithmetic.down((*upper).into(), (*lower).into(), dy);
+        }
+    } else {
+        for ((upper, lower), (first, second)) in elements.zip(first.iter_mut().zip(second)) {
+            [*first, *second] = arithmetic.down((*upper).into(), (*lower).into(), dy);
         }
     }
 }
@@ -243,14 +255,17 @@ impl<T: Stored, A: Arithmetic> Multiversioned for Across<'_, T, A> {
         let second = if A::TERMS == 1 { first } else { second };
         for (pixel, &(left, right, dx)) in across.iter().enumerate() {
             for channel in (0..channels).step_by(BLOCK) {
-                let [left, right] = [left, right].map(|column| {
-                    let range = column * channels + channel..column * channels + channel + BLOCK;
-                    (&first[range.clone()], &second[range])
-                });
-                let block: [T; BLOCK] = std::array::from_fn(|lane| {
-                    let terms = [left, right].map(|(first, second)| [first[lane], second[lane]]);
-                    T::truncate(arithmetic.across(terms[0], terms[1], dx))
-                });
+                let (from, to) = (left * channels + channel, right * channels + channel);
+                let (a, b) = (block(first, from), block(second, from));
+                let (c, d) = (block(first, to), block(second, to));
+                let mut words = [0; BLOCK];
+                for (lane, word) in words.iter_mut().enumerate() {
+                    *word = arithmetic.across([a[lane], b[lane]], [c[lane], d[lane]], dx);
+                }
+                let mut block = [T::truncate(0); BLOCK];
+                for (value, word) in block.iter_mut().zip(&words) {
+                    *value = T::truncate(*word);
+                }
                 // What lies beyond the pixel is overwritten by those after it.
                 let rest = &mut output[pixel * channels + channel..];
                 match rest.first_chunk_mut() {
@@ -260,6 +275,12 @@ impl<T: Stored, A: Arithmetic> Multiversioned for Across<'_, T, A> {
             }
         }
     }
+}
+
+/// Returns the block of terms from element `start` on.
+#[inline(always)]
+fn block<M>(terms: &[M], start: usize) -> &[M; BLOCK] {
+    terms[start..].first_chunk().expect("a block after the last column")
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use super::gemm::Finish;
 use super::simd::{IntegerMultiversioned, Integers};
 use crate::convolution::Convolution;
 use crate::gemm::Target;
-use crate::scratch;
 
 /// Rows of a window in a word.
 const ROWS: usize = 4;
@@ -51,9 +50,27 @@ pub(super) fn split([height, width]: [usize; 2], sets: usize, weight: impl Fn(us
     words.into_iter().map(i32::from_le_bytes).collect()
 }
 
-/// Kernel that computes a row of the output from signed or unsigned bytes.
+/// Returns the number of columns that `windows` adjacent windows span.
+fn span(convolution: &Convolution, windows: usize) -> usize {
+    (windows - 1) * convolution.strides[1] + (convolution.kernel[1] - 1) * convolution.dilations[1] + 1
+}
+
+/// Returns the number of adjacent windows of which the columns are woven at a time: as many as fit, at least one.
+fn windows(convolution: &Convolution) -> usize {
+    let fitting = WOVEN / convolution.kernel[0].div_ceil(ROWS);
+    let more = fitting.saturating_sub(span(convolution, 1)) / convolution.strides[1];
+    (1 + more).min(convolution.output[1])
+}
+
+/// Returns the number of vectors that [`Woven`] needs room for.
+pub(super) fn vectors(convolution: &Convolution) -> usize {
+    span(convolution, windows(convolution)) * convolution.kernel[0].div_ceil(ROWS)
+}
+
+/// Kernel that computes a row of the output from signed or unsigned bytes. `woven` has room for [`vectors`].
 pub(super) struct Woven<'a, F: GemmEpilogue, const SIGNED: bool> {
     pub(super) row: Row<'a, F>,
+    pub(super) woven: &'a mut [i32],
 }
 
 impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Woven<'_, F, SIGNED> {
@@ -64,26 +81,24 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Woven<'_, F,
         if !S::WEAVES {
             return;
         }
-        let output = self.row.output.as_mut_ptr();
-        let Convolution { kernel, strides, dilations, output: [_, columns, channels], .. } = *self.row.convolution;
-        let groups = kernel[0].div_ceil(ROWS);
-        // As many windows as fit, at least one.
-        let span = |windows: usize| (windows - 1) * strides[1] + (kernel[1] - 1) * dilations[1] + 1;
-        let windows = ((WOVEN / groups).saturating_sub(span(1)) / strides[1] + 1).min(columns);
-        scratch::with(span(windows) * groups * S::LANES, |woven: &mut [i32]| {
-            for first in (0..columns).step_by(windows) {
-                let windows = first..(first + windows).min(columns);
-                for channel in (0..channels).step_by(S::LANES) {
-                    let part = Part { simd, row: &self.row, output, woven: woven.as_mut_ptr(), groups, channel };
-                    part.weave::<SIGNED>(first * strides[1], span(windows.len()));
-                    match (words(kernel), self.row.filter.sets()) {
-                        (3, 1) => part.windows::<3>(windows.clone()),
-                        (3, 2) => part.windows::<6>(windows.clone()),
-                        _ => part.windows::<0>(windows.clone()),
-                    }
+        let Self { row, woven } = self;
+        let output = row.output.as_mut_ptr();
+        let Convolution { kernel, strides, output: [_, columns, channels], .. } = *row.convolution;
+        assert!(woven.len() >= vectors(row.convolution) * S::LANES, "room for the woven columns");
+        let most = windows(row.convolution);
+        for first in (0..columns).step_by(most) {
+            let windows = first..(first + most).min(columns);
+            for channel in (0..channels).step_by(S::LANES) {
+                let (woven, groups) = (woven.as_mut_ptr(), kernel[0].div_ceil(ROWS));
+                let part = Part { simd, row: &row, output, woven, groups, channel };
+                part.weave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
+                match (words(kernel), row.filter.sets()) {
+                    (3, 1) => part.windows::<3>(windows.clone()),
+                    (3, 2) => part.windows::<6>(windows.clone()),
+                    _ => part.windows::<0>(windows.clone()),
                 }
             }
-        });
+        }
     }
 }
 
@@ -133,7 +148,9 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
             unsafe {
                 if start > 0 || end < span {
                     let padding = self.simd.weave::<SIGNED>([outside; ROWS], self.count());
-                    (0..start).chain(end..span).for_each(|column| self.simd.store(target(column), padding));
+                    for column in (0..start).chain(end..span) {
+                        self.simd.store(target(column), padding);
+                    }
                 }
                 match self.count() == S::LANES {
                     true => self.weave_inside::<SIGNED>(rows, steps, start..end, target(0), S::LANES),
@@ -161,7 +178,9 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
                 let words = self.simd.weave::<SIGNED>(rows, count);
                 self.simd.store(target.add(column * self.groups * S::LANES), words);
             }
-            rows.iter_mut().zip(steps).for_each(|(row, step)| *row = row.wrapping_add(step));
+            for (row, step) in rows.iter_mut().zip(&steps) {
+                *row = row.wrapping_add(*step);
+            }
         }
     }
 
@@ -188,8 +207,14 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
             unsafe {
                 let columns = self.woven.add((first - windows.start) * step);
                 match LINES {
-                    3 => self.sum::<3>(columns, step, [0, 1, 2].map(word), weights, start, count),
-                    6 => self.sum::<6>(columns, step, [0, 1, 2, 3, 4, 5].map(word), weights, start, count),
+                    3 => {
+                        let words = [word(0), word(1), word(2)];
+                        self.sum::<3>(columns, step, words, weights, start, count);
+                    }
+                    6 => {
+                        let words = [word(0), word(1), word(2), word(3), word(4), word(5)];
+                        self.sum::<6>(columns, step, words, weights, start, count);
+                    }
                     _ => self.sum_any(columns, step, (lines, &word), weights, start, count),
                 }
                 let target = Target { start: self.output.add(first * channels + self.channel), stride: channels };
@@ -250,7 +275,9 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let bias = simd.load(weights);
-            (0..count).for_each(|window| sums.add(window).write(bias));
+            for window in 0..count {
+                sums.add(window).write(bias);
+            }
             for line in 0..lines {
                 let weights = simd.load(weights.add((1 + line) * S::LANES));
                 let columns = columns.add(word(line));

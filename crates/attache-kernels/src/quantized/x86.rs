@@ -167,14 +167,16 @@ impl Integers for AvxVnni {
     unsafe fn weave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m256i {
         // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most eight.
         unsafe {
-            let [a, b, c, d] = rows.map(|row| match count {
+            // A closure that `map` called would not be compiled for these features.
+            let load = |row: *const u8| match count {
                 8 => _mm_loadl_epi64(row.cast()),
                 _ => {
                     let mut bytes = 0u64;
                     std::ptr::copy_nonoverlapping(row, (&raw mut bytes).cast(), count);
                     _mm_cvtsi64_si128(bytes as i64)
                 }
-            });
+            };
+            let (a, b, c, d) = (load(rows[0]), load(rows[1]), load(rows[2]), load(rows[3]));
             let (upper, lower) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
             let words = _mm256_set_m128i(_mm_unpackhi_epi16(upper, lower), _mm_unpacklo_epi16(upper, lower));
             if SIGNED { _mm256_xor_si256(words, _mm256_set1_epi8(i8::MIN)) } else { words }
@@ -263,10 +265,12 @@ impl Integers for Vnni {
         // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most sixteen; masked ones are not
         // accessed.
         unsafe {
-            let [a, b, c, d] = rows.map(|row| match count {
+            // A closure that `map` called would not be compiled for these features.
+            let load = |row: *const u8| match count {
                 16 => _mm_loadu_si128(row.cast()),
                 _ => _mm_maskz_loadu_epi8(((1u32 << count) - 1) as __mmask16, row.cast()),
-            });
+            };
+            let (a, b, c, d) = (load(rows[0]), load(rows[1]), load(rows[2]), load(rows[3]));
             let rows = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
             let rows = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(rows, c), d);
             // First the words of four channels of all rows side by side, then the bytes of one channel.
