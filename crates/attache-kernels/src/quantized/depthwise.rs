@@ -79,10 +79,9 @@ impl PackedIntegerDepthwise {
         let sets = if weaves { woven::sets(all) } else { 0 };
         let words = |channel: usize| match weaves {
             true => woven::split(kernel, sets, |row, column| weight(row * kernel[1] + column, channel)),
-            false => (0..taps)
-                .step_by(2)
-                .map(|tap| weight(tap, channel) & 0xffff | weight(tap + 1, channel) << 16)
-                .collect(),
+            false => {
+                (0..taps).step_by(2).map(|tap| weight(tap, channel) & 0xffff | weight(tap + 1, channel) << 16).collect()
+            }
         };
         let lines = 1 + if weaves { sets * woven::words(kernel) } else { taps.div_ceil(2) };
         let mut values = AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines);

@@ -291,7 +291,13 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
 
     fn nanoseconds(&self, rows: usize) -> f64 {
         let lanes = self.integer_isa.lanes();
-        let per_lane = if self.integer_isa.has_tiles() { 60 } else if T::PACKS_K4 { 12 } else { 6 };
+        let per_lane = if self.integer_isa.has_tiles() {
+            60
+        } else if T::PACKS_K4 {
+            12
+        } else {
+            6
+        };
         let products = (self.depth * self.outputs) as f64 / (lanes * per_lane) as f64;
         rows as f64 * (products + self.outputs as f64 * 8.0 / lanes as f64 + self.depth as f64 * 0.05)
     }

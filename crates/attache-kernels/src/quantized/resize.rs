@@ -1,5 +1,7 @@
 //! Bilinear resizing of images of quantized elements with equal input and output quantization parameters.
 
+#![allow(unsafe_code)] // Conversions of floats that fit.
+
 use bytemuck::Pod;
 
 use super::Stored;
@@ -126,6 +128,9 @@ impl Arithmetic for Wide {
     }
 }
 
+/// A magnitude that no interpolated element of at most 16 bits has.
+const LIMIT: f32 = 16_777_216.0;
+
 /// Floats of 32 bits, whose products are rounded in the order of the reference kernel.
 #[derive(Clone, Copy)]
 struct Floats;
@@ -142,7 +147,11 @@ impl Arithmetic for Floats {
 
     #[inline(always)]
     fn across(self, left: [f32; 2], right: [f32; 2], dx: f32) -> i32 {
-        (left[0] * (1.0 - dx) + left[1] * (1.0 - dx) + right[0] * dx + right[1] * dx + 0.5) as i32
+        let sum = left[0] * (1.0 - dx) + left[1] * (1.0 - dx) + right[0] * dx + right[1] * dx + 0.5;
+        let sum = if sum > -LIMIT { sum } else { -LIMIT };
+        let sum = if sum < LIMIT { sum } else { LIMIT };
+        // SAFETY: the number is finite and fits. A conversion that checks this is done one by one.
+        unsafe { sum.to_int_unchecked() }
     }
 }
 
@@ -250,31 +259,49 @@ impl<T: Stored, A: Arithmetic> Multiversioned for Across<'_, T, A> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
+        // The pixels of which all blocks lie within the row. What lies beyond a pixel is overwritten by those after it.
+        let whole = self.output.len().checked_sub(self.channels.next_multiple_of(BLOCK));
+        let whole = whole.map_or(0, |rest| rest / self.channels + 1);
         let Self { terms, across, channels, output, arithmetic } = self;
-        let (first, second) = terms.split_at(terms.len() / A::TERMS);
-        let second = if A::TERMS == 1 { first } else { second };
-        for (pixel, &(left, right, dx)) in across.iter().enumerate() {
+        let terms = terms.split_at(terms.len() / A::TERMS);
+        for (pixel, neighbours) in across.iter().enumerate() {
             for channel in (0..channels).step_by(BLOCK) {
-                let (from, to) = (left * channels + channel, right * channels + channel);
-                let (a, b) = (block(first, from), block(second, from));
-                let (c, d) = (block(first, to), block(second, to));
-                let mut words = [0; BLOCK];
-                for (lane, word) in words.iter_mut().enumerate() {
-                    *word = arithmetic.across([a[lane], b[lane]], [c[lane], d[lane]], dx);
-                }
-                let mut block = [T::truncate(0); BLOCK];
-                for (value, word) in block.iter_mut().zip(&words) {
-                    *value = T::truncate(*word);
-                }
-                // What lies beyond the pixel is overwritten by those after it.
-                let rest = &mut output[pixel * channels + channel..];
-                match rest.first_chunk_mut() {
-                    Some(target) => *target = block,
-                    None => rest.copy_from_slice(&block[..rest.len()]),
+                let block = interpolate(terms, neighbours, channels, channel, arithmetic);
+                let target = &mut output[pixel * channels + channel..];
+                if pixel < whole {
+                    target[..BLOCK].copy_from_slice(&block);
+                } else {
+                    for (target, value) in target.iter_mut().zip(&block) {
+                        *target = *value;
+                    }
                 }
             }
         }
     }
+}
+
+/// Returns a block of elements between two columns, from channel `channel` on.
+#[inline(always)]
+fn interpolate<T: Stored, A: Arithmetic>(
+    (first, second): (&[A::Mixed], &[A::Mixed]),
+    &(left, right, dx): &Neighbours<A::Weight>,
+    channels: usize,
+    channel: usize,
+    arithmetic: A,
+) -> [T; BLOCK] {
+    let second = if A::TERMS == 1 { first } else { second };
+    let (left, right) = (left * channels + channel, right * channels + channel);
+    let (a, b) = (block(first, left), block(second, left));
+    let (c, d) = (block(first, right), block(second, right));
+    let mut words = [0; BLOCK];
+    for (lane, word) in words.iter_mut().enumerate() {
+        *word = arithmetic.across([a[lane], b[lane]], [c[lane], d[lane]], dx);
+    }
+    let mut block = [T::truncate(0); BLOCK];
+    for (value, word) in block.iter_mut().zip(&words) {
+        *value = T::truncate(*word);
+    }
+    block
 }
 
 /// Returns the block of terms from element `start` on.
@@ -297,7 +324,11 @@ mod tests {
         for round in 0..200 {
             let resize = Resize {
                 batches: 1 + random.below(2),
-                input: [1 + random.below(6), 1 + random.below(if round % 5 == 0 { 40 } else { 6 }), 1 + random.below(40)],
+                input: [
+                    1 + random.below(6),
+                    1 + random.below(if round % 5 == 0 { 40 } else { 6 }),
+                    1 + random.below(40),
+                ],
                 output: [1 + random.below(9), 1 + random.below(9)],
                 align_corners: round % 3 == 0,
                 half_pixel_centers: round % 3 == 1,

@@ -109,7 +109,14 @@ impl Tiles {
             Configuration { palette: 1, start_row: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
         // A register that is never used has the shape of another one.
         let tail = if rest == 0 { WORDS } else { rest };
-        let shapes = [(0, rows, WORDS), (1, rows, WORDS), (4, rows, WORDS), (5, rows, tail), (6, WORDS, WORDS), (7, tail, WORDS)];
+        let shapes = [
+            (0, rows, WORDS),
+            (1, rows, WORDS),
+            (4, rows, WORDS),
+            (5, rows, tail),
+            (6, WORDS, WORDS),
+            (7, tail, WORDS),
+        ];
         for (register, rows, words) in shapes {
             (configuration.rows[register], configuration.bytes[register]) = (rows as u8, 4 * words as u16);
         }
@@ -151,6 +158,7 @@ impl Tiles {
     /// # Safety
     /// As many rows of A as the tile has must be readable: the words of each segment, which begin at `a` plus the bytes in
     /// `segments`. The panel must have a line of bias and one line for each word of these segments.
+    // Long because it is one block of assembly: the compiler knows nothing of tiles between two blocks.
     #[inline(always)]
     unsafe fn multiply<const VECTORS: usize>(
         &self,

@@ -31,7 +31,8 @@ pub(super) fn words([height, width]: [usize; 2]) -> usize {
 
 /// Returns the number of signed bytes whose sums can be these weights, numbers of nine bits.
 pub(super) fn sets(weights: impl Iterator<Item = i32>) -> usize {
-    weights.map(|weight| if weight < 0 { (127 - weight) / 128 } else { (weight + 126) / 127 }).max().unwrap_or(0).max(1) as usize
+    weights.map(|weight| if weight < 0 { (127 - weight) / 128 } else { (weight + 126) / 127 }).max().unwrap_or(0).max(1)
+        as usize
 }
 
 /// Splits the weights of a channel into `sets` sets of words of four signed bytes, whose sums are the weights. `weight`
