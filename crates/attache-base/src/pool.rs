@@ -410,6 +410,67 @@ mod tests {
         }
     }
 
+    /// Returns the nanoseconds that a thread of this process has computed for.
+    #[cfg(target_os = "linux")]
+    fn computed(task: &std::path::Path) -> u64 {
+        let statistics = std::fs::read_to_string(std::path::Path::new("/proc").join(task).join("schedstat")).unwrap();
+        statistics.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn five_milliseconds_after_a_run_workers_take_no_time() {
+        use std::collections::BTreeSet;
+        let pool = Pool::new(3);
+        let (threads, caller) = (Mutex::new(BTreeSet::new()), std::fs::read_link("/proc/thread-self").unwrap());
+        let run = || {
+            let _awake = crate::parallel::Succession::new(&pool);
+            // Tasks that last until other threads have joined.
+            pool.run(3, &|_| {
+                threads.lock().unwrap().insert(std::fs::read_link("/proc/thread-self").unwrap());
+                std::thread::sleep(Duration::from_millis(1));
+            });
+        };
+        let idles = || {
+            run();
+            std::thread::sleep(Duration::from_millis(5));
+            let workers: Vec<_> = threads.lock().unwrap().iter().filter(|thread| **thread != caller).cloned().collect();
+            let times = || workers.iter().map(|worker| computed(worker)).collect::<Vec<_>>();
+            let before = times();
+            std::thread::sleep(Duration::from_millis(30));
+            workers.len() == 2 && times() == before
+        };
+        // On a busy machine a worker may not have computed for as long as it stays awake.
+        assert!((0..100).any(|_| idles()), "workers compute after a run");
+    }
+
+    #[test]
+    fn callers_that_share_a_pool_advance_alike() {
+        let (pool, ended) = (Pool::new(3), AtomicBool::new(false));
+        let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        std::thread::scope(|scope| {
+            for count in &counts {
+                let (pool, ended) = (&pool, &ended);
+                scope.spawn(move || {
+                    while !ended.load(Ordering::Relaxed) {
+                        let _awake = crate::parallel::Succession::new(pool);
+                        (0..10).for_each(|_| assert_eq!(sum(pool, 6), 21));
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            // A caller that finds the pool taken works alone, so both get through, whatever the other one does.
+            let begin = Instant::now();
+            while counts.iter().any(|count| count.load(Ordering::Relaxed) < 200) {
+                let is_late = begin.elapsed() > Duration::from_secs(60);
+                ended.store(is_late, Ordering::Relaxed);
+                assert!(!is_late, "a caller waits for the other: {counts:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            ended.store(true, Ordering::Relaxed);
+        });
+    }
+
     #[test]
     fn nested_and_concurrent_calls_finish() {
         let pool = Pool::new(3);

@@ -141,4 +141,27 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_number_of_threads_gives_the_same_bits() {
+        for name in ["deeplabv3_257", "mobilenet_v2_1.0_224"] {
+            let network = MODELS.iter().find(|entry| entry.name == name).unwrap().network;
+            let model = Model::from_bytes(network().opened_up().finish()).unwrap();
+            let run = |threads: usize| {
+                let mut interpreter = Interpreter::builder(&model).threads(threads).build().unwrap();
+                Random::new(7).fill(interpreter.input_mut(0).unwrap(), 1.0);
+                interpreter.invoke().unwrap();
+                interpreter
+            };
+            let alone = run(1);
+            for threads in [2, 3, 16] {
+                let together = run(threads);
+                for output in 0..model.subgraphs()[0].outputs.len() {
+                    let [alone, together] =
+                        [&alone, &together].map(|interpreter| interpreter.read_bytes(output).unwrap());
+                    assert!(alone == together, "{name}, output {output}, {threads} threads");
+                }
+            }
+        }
+    }
 }
