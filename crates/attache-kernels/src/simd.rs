@@ -32,7 +32,7 @@ impl Isa {
         {
             let avx2 =
                 is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
-            // The smallest programs have no kernels for vectors of 512 bits.
+            // The smallest programs use AVX2 and nothing newer.
             let avx512 = !cfg!(attache_small)
                 && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")

@@ -39,13 +39,16 @@ pub struct PackedIntegerDepthwise {
     sums: Vec<i32>,
 }
 
+/// Whether there is the form for words of the bytes of four rows; the smallest programs do without it.
+const WEAVES: bool = !cfg!(attache_small);
+
 /// Whether words have the bytes of four rows: where the processor multiplies such words, for windows of several rows, if
 /// each input channel has one filter, and if rows are not mostly padding.
 fn weaves(integer_isa: IntegerIsa, convolution: &Convolution) -> bool {
     let Convolution { input: [_, width, channels], output: [.., outputs], kernel, dilations, .. } = *convolution;
     let window = kernel[1].saturating_sub(1).saturating_mul(dilations[1]);
     let fits = window <= 2 * width + 64 && window.saturating_mul(kernel[0]) <= woven::MOST;
-    integer_isa.weaves() && channels == outputs && kernel[0] > 1 && kernel[1] > 0 && fits
+    WEAVES && integer_isa.weaves() && channels == outputs && kernel[0] > 1 && kernel[1] > 0 && fits
 }
 
 impl PackedIntegerDepthwise {
@@ -189,7 +192,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
                 let row = Row { convolution, filter, epilogue, image, y, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
-                match (filter.sets > 0, input.zero.signed) {
+                match (WEAVES && filter.sets > 0, input.zero.signed) {
                     (true, true) => isa.dispatch(Woven::<F, true> { row, woven }),
                     (true, false) => isa.dispatch(Woven::<F, false> { row, woven }),
                     (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),

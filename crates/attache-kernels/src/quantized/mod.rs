@@ -26,7 +26,7 @@ pub mod rescale;
 pub mod resize;
 mod simd;
 pub mod softmax;
-#[cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), path = "no_tiles.rs")]
+#[cfg_attr(any(not(all(target_arch = "x86_64", target_os = "linux")), attache_small), path = "no_tiles.rs")]
 mod tiles;
 mod woven;
 #[cfg(target_arch = "x86_64")]

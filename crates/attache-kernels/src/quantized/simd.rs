@@ -46,7 +46,9 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             IsaKind::Amx => Self(Kind::Amx),
             #[cfg(target_arch = "x86_64")]
-            IsaKind::Avx512 | IsaKind::Avx2 if is_x86_feature_detected!("avxvnni") => Self(Kind::AvxVnni),
+            IsaKind::Avx512 | IsaKind::Avx2 if !cfg!(attache_small) && is_x86_feature_detected!("avxvnni") => {
+                Self(Kind::AvxVnni)
+            }
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx512 | IsaKind::Avx2 => Self(Kind::Avx2),
             #[cfg(target_arch = "aarch64")]
@@ -154,11 +156,13 @@ impl IntegerIsa {
             // SAFETY: an `IntegerIsa` of this kind is created only if its features were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { x86::Avx2::new() }.vectorize(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni | Kind::Vnni | Kind::Amx if cfg!(attache_small) => {
+                unreachable!("the smallest programs use AVX2 and nothing newer")
+            }
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::AvxVnni => unsafe { x86::AvxVnni::new() }.vectorize(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Vnni if cfg!(attache_small) => unreachable!("`Isa::detect` finds no vectors of 512 bits"),
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Kind::Vnni | Kind::Amx => unsafe { x86::Vnni::new() }.vectorize(kernel),
