@@ -70,6 +70,26 @@ impl Index {
         }
     }
 
+    /// Returns the index as a constant and the factors of axes, whose products it adds; `None` if it has another form.
+    /// An axis may occur several times.
+    #[must_use]
+    pub fn linear(&self) -> Option<(i64, Vec<(usize, i64)>)> {
+        match self {
+            Index::Axis(axis) => Some((0, vec![(*axis, 1)])),
+            Index::Constant(value) => Some((*value, Vec::new())),
+            Index::Add(a, b) => {
+                let ((a, mut terms), (b, others)) = (a.linear()?, b.linear()?);
+                terms.extend(others);
+                Some((a + b, terms))
+            }
+            Index::Multiply(a, factor) => {
+                let (constant, terms) = a.linear()?;
+                Some((constant * factor, terms.into_iter().map(|(axis, of)| (axis, of * factor)).collect()))
+            }
+            Index::Divide(..) | Index::Modulo(..) | Index::Mirror { .. } => None,
+        }
+    }
+
     /// Returns the number of nodes in the expression tree.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -180,6 +200,13 @@ mod tests {
         let row = |index: Index| (0..7).map(|o| index.evaluate(&[o])).collect::<Vec<_>>();
         assert_eq!(row(mirror(false)), [2, 1, 0, 1, 2, 1, 0]);
         assert_eq!(row(mirror(true)), [1, 0, 0, 1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn sums_of_multiples_are_linear() {
+        let index = Index::Axis(2).times(3).sum(Index::Axis(0).plus(-1)).plus(5);
+        assert_eq!(index.linear(), Some((4, vec![(2, 3), (0, 1)])));
+        assert_eq!(Index::Axis(0).divided_by(2).linear(), None);
     }
 
     #[test]

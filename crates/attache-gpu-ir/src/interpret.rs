@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 
 use attache_base::{Shape, broadcast_strides, strides};
 
+use crate::primitive::ordered;
 use crate::{
     ConvolutionGeometry, Expression, Gather, IndexMap, IntExpression, InvalidProgram, Primitive, Program, ReduceOp,
     Resample, RowStep, Rows, Sampling, Scalar, Source, Window, WindowKind,
@@ -117,11 +118,11 @@ fn run(primitive: &Primitive, scalar: Scalar, inputs: &[&HostTensor]) -> Vec<Hos
         Primitive::Convolution(convolution) => convolve(convolution, inputs),
         Primitive::Resample(shape) => resample(shape, inputs[0]),
         Primitive::Unpool { size } => unpool(*size, inputs[0], inputs[1]),
-        Primitive::ArgReduce { largest, axis } => arg_reduce(*largest, *axis, inputs[0]),
+        Primitive::ArgReduce { largest, axis, parts } => arg_reduce(*largest, [*axis, *parts], inputs),
         Primitive::Gather(shape) => gather(shape, inputs[0], inputs[1]),
         Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
         Primitive::TopK { count } => return top_k(*count, inputs[0]),
-        Primitive::MatMul { transposed } => matmul(*transposed, inputs[0], inputs[1]),
+        Primitive::MatMul { transposed, order } => matmul(*transposed, order, [inputs[0], inputs[1]]),
     }]
 }
 
@@ -320,20 +321,36 @@ fn unpool([height, width]: [usize; 2], values: &HostTensor, indices: &HostTensor
     })
 }
 
-fn arg_reduce(largest: bool, axis: usize, input: &HostTensor) -> HostTensor {
-    let mut extents = input.shape.to_vec();
-    extents[axis] = 1;
+fn arg_reduce(largest: bool, [axis, parts]: [usize; 2], inputs: &[&HostTensor]) -> HostTensor {
+    let extent = inputs[0].shape[axis];
+    let each = extent.div_ceil(parts);
+    let mut extents = inputs[0].shape.to_vec();
+    extents[axis] = parts;
+    let is_better = |new: f64, best: f64| match largest {
+        true => new > best || (best.is_nan() && !new.is_nan()),
+        false => new < best || (best.is_nan() && !new.is_nan()),
+    };
     HostTensor::from_fn(extents, |out| {
         let mut coordinates = out.to_vec();
-        let mut best = (0, f64::NAN);
-        for at in 0..input.shape[axis] {
-            coordinates[axis] = at;
-            let element = input.at(&coordinates);
-            if at == 0 || (if largest { element > best.1 } else { element < best.1 }) {
-                best = (at, element);
-            }
-        }
-        best.0 as f64
+        let first = (out[axis] * each).min(extent - 1);
+        let places: Vec<usize> = match inputs.get(1) {
+            None => (first..(first + each).min(extent)).collect(),
+            Some(places) => (0..places.shape[axis])
+                .map(|at| {
+                    coordinates[axis] = at;
+                    places.at(&coordinates) as usize
+                })
+                .collect(),
+        };
+        let mut element = |place: usize| {
+            coordinates[axis] = place;
+            inputs[0].at(&coordinates)
+        };
+        let best = places
+            .iter()
+            .map(|place| (*place, element(*place)))
+            .reduce(|best, new| if is_better(new.1, best.1) { new } else { best });
+        best.map_or(0, |(place, _)| place) as f64
     })
 }
 
@@ -375,14 +392,15 @@ fn top_k(count: usize, input: &HostTensor) -> Vec<HostTensor> {
     let (mut values, mut indices) = (Vec::new(), Vec::new());
     for row in input.elements.chunks_exact(extent.max(1)) {
         let mut order: Vec<usize> = (0..extent).collect();
-        order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
+        // The sum makes zeros of both signs equal.
+        order.sort_by(|a, b| (row[*b] + 0.0).total_cmp(&(row[*a] + 0.0)));
         values.extend(order[..count].iter().map(|index| row[*index]));
         indices.extend(order[..count].iter().map(|index| *index as f64));
     }
     vec![HostTensor::new(extents.clone(), values), HostTensor::new(extents, indices)]
 }
 
-fn matmul(transposed: [bool; 2], left: &HostTensor, right: &HostTensor) -> HostTensor {
+fn matmul(transposed: [bool; 2], order: &[usize], [left, right]: [&HostTensor; 2]) -> HostTensor {
     let outer = |tensor: &HostTensor| Shape::from(&tensor.shape[..tensor.shape.rank() - 2]);
     let shape = outer(left).broadcast(&outer(right)).expect("checked");
     let extent = |tensor: &HostTensor, from_end: usize| tensor.shape[tensor.shape.rank() - from_end];
@@ -390,8 +408,10 @@ fn matmul(transposed: [bool; 2], left: &HostTensor, right: &HostTensor) -> HostT
     let depth = extent(left, if transposed[0] { 2 } else { 1 });
     let columns = extent(right, if transposed[1] { 2 } else { 1 });
     let output: Shape = shape.iter().copied().chain([rows, columns]).collect();
-    HostTensor::from_fn(output, |out| {
-        let (outer, inner) = out.split_at(out.len() - 2);
+    HostTensor::from_fn(ordered(&output, order), |out| {
+        let mut place = out.to_vec();
+        order.iter().zip(out).for_each(|(axis, at)| place[*axis] = *at);
+        let (outer, inner) = place.split_at(place.len() - 2);
         let element = |tensor: &HostTensor, swap: bool, row: usize, column: usize| {
             let own = &tensor.shape[..tensor.shape.rank() - 2];
             let lead = &outer[outer.len() - own.len()..];
@@ -455,6 +475,16 @@ mod tests {
         let window =
             Window { kind: WindowKind::Average, size: [1, 3], strides: [1, 1], before: [0, 1], output: [1, 3] };
         assert_eq!(one(Primitive::Window(window), &[float(&[1, 1, 3, 1], &[1.0, 2.0, 6.0])]), [1.5, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn parts_of_an_axis_are_searched_apart() {
+        let data = || float(&[5, 2], &[f64::NAN, 3.0, 1.0, f64::NAN, 7.0, 3.0, 7.0, f64::NAN, f64::NAN, -1.0]);
+        let search = |largest, parts| Primitive::ArgReduce { largest, axis: 0, parts };
+        assert_eq!(one(search(true, 1), &[data()]), [2.0, 0.0]);
+        assert_eq!(one(search(false, 3), &[data()]), [1.0, 0.0, 2.0, 2.0, 4.0, 4.0]);
+        let places = (Scalar::I32, HostTensor::new([2, 2], vec![1.0, 1.0, 3.0, 4.0]));
+        assert_eq!(one(search(true, 1), &[data(), places]), [3.0, 4.0]);
     }
 
     #[test]

@@ -63,13 +63,19 @@ pub enum Primitive {
         /// Height `h` and width `w` of the windows, which do not overlap.
         size: [usize; 2],
     },
-    /// Finds the index of the largest or smallest element along an axis, which is reduced to extent 1. If
-    /// several elements are equal, the first one counts.
+    /// Finds the index along an axis of the largest or smallest element, for each part of the axis. If several
+    /// elements are equal, the first one counts. NaN counts only where a part has nothing else.
+    ///
+    /// Inputs: data and, optionally, integers of the data's shape apart from the axis: the indices to search,
+    /// ascending and in range. There is one part then.
     ArgReduce {
         /// Whether to find the largest element rather than the smallest.
         largest: bool,
-        /// The axis that is searched.
+        /// The axis that is searched. The output's extent along it is `parts`.
         axis: usize,
+        /// The number of parts of the axis, at least 1: part p begins at p × ⌈extent / parts⌉, or at the last
+        /// element if that is less, and has at most ⌈extent / parts⌉ elements.
+        parts: usize,
     },
     /// Selects slices of the data by index. An index out of range is clamped to the nearest valid one.
     /// Inputs: data and integer indices.
@@ -95,6 +101,9 @@ pub enum Primitive {
     MatMul {
         /// Whether the left matrix is given as `[K, M]`, and whether the right matrix is given as `[N, K]`.
         transposed: [bool; 2],
+        /// The order of the output's axes: axis `a` of the output is axis `order[a]` of the products. Empty if the
+        /// order is that of the products.
+        order: Vec<usize>,
     },
 }
 
@@ -343,10 +352,19 @@ impl Primitive {
                 rows.check(&inputs.iter().map(|(_, shape)| *shape).collect::<Vec<_>>())?;
                 Ok(vec![(rows.scalar, rows.output())])
             }
-            Primitive::ArgReduce { axis, .. } => {
-                arity(1)?;
-                let mut extents = inputs[0].1.to_vec();
-                *extents.get_mut(*axis).ok_or("no such axis")? = 1;
+            Primitive::ArgReduce { axis, parts, .. } => {
+                let mut extents = inputs.first().ok_or("no inputs")?.1.to_vec();
+                let extent = std::mem::replace(extents.get_mut(*axis).ok_or("no such axis")?, *parts);
+                if let Some((scalar, places)) = inputs.get(1) {
+                    let other = |(axis_of, extent): (usize, &usize)| axis_of == *axis || *extent == extents[axis_of];
+                    let fits = places.rank() == extents.len() && places.iter().enumerate().all(other);
+                    if *scalar != Scalar::I32 || !fits || places[*axis] == 0 || *parts != 1 {
+                        return Err(format!("{places} are no places along axis {axis} of {}", inputs[0].1));
+                    }
+                }
+                if *parts == 0 || extent == 0 || inputs.len() > 2 {
+                    return Err(format!("{parts} parts of an axis of {extent}, with {} inputs", inputs.len()));
+                }
                 Ok(vec![(Scalar::I32, extents.into())])
             }
             Primitive::Gather(gather) => {
@@ -385,7 +403,7 @@ impl Primitive {
                 }
                 Ok(vec![(inputs[0].0, extents.clone().into()), (Scalar::I32, extents.into())])
             }
-            Primitive::MatMul { transposed } => {
+            Primitive::MatMul { transposed, order } => {
                 arity(2)?;
                 let scalar = inputs[0].0;
                 if inputs[1].0 != scalar {
@@ -402,7 +420,13 @@ impl Primitive {
                 let ((left, [rows, depth]), (right, [other, columns])) = (split(0)?, split(1)?);
                 let outer = left.broadcast(&right).filter(|_| depth == other);
                 let outer = outer.ok_or_else(|| format!("{} and {} do not multiply", inputs[0].1, inputs[1].1))?;
-                Ok(vec![(scalar, [outer.extents(), &[rows, columns]].concat().into())])
+                let products = Shape::from([outer.extents(), &[rows, columns]].concat());
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                if !order.is_empty() && sorted.iter().copied().ne(0..products.rank()) {
+                    return Err(format!("{order:?} is no order of the axes of {products}"));
+                }
+                Ok(vec![(scalar, ordered(&products, order))])
             }
             Primitive::Window(window) => {
                 arity(1)?;
@@ -452,6 +476,11 @@ impl Primitive {
             }
         }
     }
+}
+
+/// Returns the extents in the given order; an empty order leaves them as they are.
+pub(crate) fn ordered(shape: &Shape, order: &[usize]) -> Shape {
+    if order.is_empty() { shape.clone() } else { order.iter().map(|axis| shape[*axis]).collect() }
 }
 
 /// Returns an error unless each input can be broadcast to `shape`.

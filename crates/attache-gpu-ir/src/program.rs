@@ -313,14 +313,17 @@ impl fmt::Display for Details<'_> {
             Primitive::Convolution(convolution) => write!(f, "{convolution:?}"),
             Primitive::Resample(resample) => write!(f, "{resample:?}"),
             Primitive::Gather(gather) => write!(f, "{gather:?}"),
-            Primitive::ArgReduce { largest, axis } => {
-                write!(f, "{} of axis {axis}", if *largest { "largest" } else { "smallest" })
+            Primitive::ArgReduce { largest, axis, parts } => {
+                write!(f, "{} of axis {axis} in {parts}", if *largest { "largest" } else { "smallest" })
             }
             Primitive::Scan { axis, exclusive, reverse } => {
                 write!(f, "axis {axis}, exclusive {exclusive}, reverse {reverse}")
             }
             Primitive::TopK { count } => write!(f, "{count}"),
-            Primitive::MatMul { transposed } => write!(f, "transposed {transposed:?}"),
+            Primitive::MatMul { transposed, order } => {
+                write!(f, "transposed {transposed:?}")?;
+                if order.is_empty() { Ok(()) } else { write!(f, ", in the order {order:?}") }
+            }
         }
     }
 }

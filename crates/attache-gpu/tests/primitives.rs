@@ -18,8 +18,8 @@ use attache_gpu::{
     ValueFormat, VariantChoice, VariantRequirement, variants,
 };
 use attache_gpu_ir::{
-    BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, Primitive, Program,
-    ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind, interpret,
+    BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, IntExpression, Primitive,
+    Program, ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind, interpret,
 };
 use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_reduce, int_search};
 use random::Random;
@@ -454,8 +454,38 @@ fn compare(random: &mut Random) -> Program {
 }
 
 fn arg_reduce(random: &mut Random) -> Program {
-    let shape = random.image();
-    one(Primitive::ArgReduce { largest: random.below(2) == 0, axis: random.below(4) }, &[float(&shape)])
+    let (shape, axis, largest) = (random.image(), random.below(4), random.below(2) == 0);
+    let parts = 1 + random.below(4);
+    one(Primitive::ArgReduce { largest, axis, parts }, &[float(&shape)])
+}
+
+/// Generates a program that searches, sorts or sums long lines of elements, many of which are equal.
+fn long_lines(random: &mut Random) -> Program {
+    let extent = random.pick(&[37, 300, 1500, 4099]);
+    let (outer, inner) = (1 + random.below(3), random.pick(&[1, 1, 3, 20]));
+    let shape = Shape::from([outer, extent, inner]);
+    let (largest, scalar) = (random.below(2) == 0, random.pick(&[Scalar::F32, Scalar::I32]));
+    let (exclusive, reverse) = (random.below(2) == 0, random.below(2) == 0);
+    let mut program = Program::default();
+    let input = program.input(scalar, shape.clone());
+    let rounded = match scalar {
+        Scalar::F32 => {
+            let expression = Expression::Input(0).multiply(Expression::Constant(8.0)).unary(UnaryOp::Round);
+            Primitive::Map { expression, shape: shape.clone(), scalar }
+        }
+        Scalar::I32 => Primitive::IntMap { expression: IntExpression::Input(0).plus(5), shape: shape.clone() },
+    };
+    let values = program.step(rounded, &[input], 0).unwrap()[0];
+    program.outputs = match random.below(3) {
+        0 => program.step(Primitive::ArgReduce { largest, axis: 1, parts: 1 }, &[values], 1),
+        1 => program.step(Primitive::Scan { axis: 1, exclusive, reverse }, &[values], 1),
+        _ => {
+            let rows = program.step(Primitive::Reshape([outer * inner, extent].into()), &[values], 1).unwrap();
+            program.step(Primitive::TopK { count: random.pick(&[1, 9, extent.min(1000)]) }, &rows, 1)
+        }
+    }
+    .unwrap();
+    program
 }
 
 fn gather(random: &mut Random) -> Program {
@@ -491,7 +521,10 @@ fn matmul(random: &mut Random) -> Program {
     };
     let left = matrix(outer(), rows, depth, transposed[0]);
     let right = matrix(outer(), depth, columns, transposed[1]);
-    one(Primitive::MatMul { transposed }, &[left, right])
+    let rank = 2 + [&left, &right].map(|(_, shape): &(Scalar, Shape)| shape.rank() - 2).into_iter().max().unwrap_or(0);
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.rotate_left(random.below(rank));
+    one(Primitive::MatMul { transposed, order: if random.below(2) == 0 { order } else { Vec::new() } }, &[left, right])
 }
 
 /// Generates a program whose outputs are an input, a constant, a reshaped value, and a value that is listed
@@ -513,7 +546,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 31] = [
+static KINDS: [(&str, Draw, usize); 32] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -545,6 +578,7 @@ static KINDS: [(&str, Draw, usize); 31] = [
     ("long_rows", fused::long_rows, 4),
     ("small_window", fused::small_window, 30),
     ("separable_bytes", fused::separable_bytes, 60),
+    ("long_lines", long_lines, 40),
 ];
 
 #[test]

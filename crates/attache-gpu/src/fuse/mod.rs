@@ -9,20 +9,24 @@
 //! - Data movement, and integers that are only cast to float, are fused into their consumers, which read the source.
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
-//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. The module
-//! `split` is a separate pass that splits long reductions.
+//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. Two modules are passes of
+//! their own: `deferral`, which comes first, moves reshapes and transposes behind other steps, and `split`, which comes
+//! last, splits long reductions.
 
 mod compose;
+mod deferral;
 mod order;
 mod padding;
 mod prologue;
 mod rows;
 mod split;
+mod strided;
 mod views;
 
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Source, Step, ValueId};
 
 use self::compose::{Composed, read_once};
+pub(crate) use self::deferral::defer;
 use self::order::{Order, Position};
 pub(crate) use self::split::split;
 use self::views::Views;

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, Primitive, Program, ReduceOp, RowStep, Rows, Scalar, ValueId};
 
-use crate::kernel::Kernel;
+use crate::kernel::{Epilogue, Kernel};
 
 /// Maximum elements of a row that is always reduced as a whole, so that sums keep the order of the input.
 /// Longer rows may be reduced in parts.
@@ -21,12 +21,21 @@ const PARTS: RangeInclusive<usize> = 8..=128;
 /// is not needed.
 const MANY_PARTS: usize = 4096;
 
-/// Replaces each kernel that reduces few long rows by kernels that reduce the rows in parts, and returns all
+/// Minimum elements along the axis of an arg-reduction that is split.
+const LONG_SEARCH: usize = 1024;
+
+/// Minimum elements of a part of such an axis, and the maximum number of parts of one axis.
+const SEARCH: [usize; 2] = [64, 1024];
+
+/// Number of results of an arg-reduction, of all parts together, that occupies a device.
+const MANY_SEARCHES: usize = 16384;
+
+/// Replaces each kernel that reduces few long rows, or searches them, by kernels that do so in parts, and returns all
 /// kernels in execution order. `max_bindings` is the maximum number of storage buffers of a shader.
 pub(crate) fn split(program: &mut Program, kernels: Vec<Kernel>, max_bindings: usize) -> Vec<Kernel> {
-    let in_parts = |kernel: Kernel| match in_parts(program, &kernel, max_bindings) {
-        Some(kernels) => kernels,
-        None => vec![kernel],
+    let in_parts = |kernel: Kernel| {
+        let kernels = in_parts(program, &kernel, max_bindings);
+        kernels.or_else(|| search_in_parts(program, &kernel, max_bindings)).unwrap_or_else(|| vec![kernel])
     };
     kernels.into_iter().flat_map(in_parts).collect()
 }
@@ -83,6 +92,30 @@ fn in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Opti
     let (rows, inputs) = split.finish();
     kernels.push(Kernel { primitive: Primitive::Rows(rows), inputs, ..kernel.clone() });
     Some(kernels)
+}
+
+/// Splits an arg-reduction of few long axes: the first kernel searches each part of an axis, the second one what the
+/// first has found. `None` if the kernel is not split. Adds the places that the first kernel finds to the program.
+fn search_in_parts(program: &mut Program, kernel: &Kernel, max_bindings: usize) -> Option<Vec<Kernel>> {
+    let (Primitive::ArgReduce { largest, axis, parts: 1 }, [data]) = (&kernel.primitive, &kernel.inputs[..]) else {
+        return None;
+    };
+    let (shape, [least, most]) = (program.shape(*data), SEARCH);
+    let results = shape.elements() / shape[*axis].max(1);
+    let parts = (MANY_SEARCHES / results.max(1)).min(shape[*axis] / least).min(most);
+    if parts < 2 || shape[*axis] < LONG_SEARCH || kernel.operands.len() + 2 >= max_bindings {
+        return None;
+    }
+    let primitive = Primitive::ArgReduce { largest: *largest, axis: *axis, parts };
+    let places = program.step(primitive.clone(), &[*data], 0).ok()?[0];
+    let first = Kernel {
+        primitive,
+        epilogue: Epilogue::Float(Expression::Input(0)),
+        operands: Vec::new(),
+        outputs: vec![places],
+        ..kernel.clone()
+    };
+    Some(vec![first, Kernel { inputs: vec![*data, places], ..kernel.clone() }])
 }
 
 /// Long rows that are being split into parts, and the partial results of the folds so far.
@@ -284,6 +317,22 @@ mod tests {
             let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-5 * b.abs().max(1.0);
             assert!(found.len() == expected.len() && !found.iter().zip(&expected).any(differs), "folded: {is_folded}");
         }
+    }
+
+    #[test]
+    fn long_searches_come_in_two() {
+        let kernels = |shape: [usize; 3]| {
+            let mut program = Program::default();
+            let input = program.input(Scalar::F32, shape.into());
+            let search = Primitive::ArgReduce { largest: true, axis: 1, parts: 1 };
+            program.outputs = program.step(search, &[input], 0).unwrap();
+            let fused = fuse(&program, &DeviceLimits::default());
+            let kernels = split(&mut program, fused, 4);
+            crate::kernel::validate(&program, &kernels, "the splitting").unwrap();
+            kernels.len()
+        };
+        let shapes = [[1, 8400, 80], [1, 1009, 1], [8400, 80, 1], [100, 4000, 100], [1, 100_003, 1]];
+        assert_eq!(shapes.map(kernels), [2, 1, 1, 1, 2]);
     }
 
     #[test]

@@ -96,8 +96,8 @@ impl Views {
 pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
         Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Concatenate { .. } => true,
-        Primitive::Window(_) | Primitive::Resample(_) => true,
-        Primitive::Convolution(_) | Primitive::MatMul { .. } | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
+        Primitive::Window(_) | Primitive::Resample(_) | Primitive::MatMul { .. } => true,
+        Primitive::Convolution(_) | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
         Primitive::Reduce { .. } | Primitive::Rows(_) | Primitive::ArgReduce { .. } => false,
         Primitive::Gather(_) | Primitive::Unpool { .. } | Primitive::Reshape(_) | Primitive::IndexMap(_) => false,
     }
@@ -240,7 +240,7 @@ mod tests {
             }
             // `ArgReduce` and `TopK` read each element often, or with few invocations. The cast stays a
             // kernel and applies the index map.
-            let largest = Primitive::ArgReduce { largest: true, axis: 3 };
+            let largest = Primitive::ArgReduce { largest: true, axis: 3, parts: 1 };
             for reader in [largest, Primitive::TopK { count: 2 }] {
                 assert_eq!(cast_and_read(map.clone(), reader).len(), 2);
             }

@@ -105,3 +105,21 @@ pub struct View {
     /// Maps the value's coordinates to those of the source.
     pub map: IndexMap,
 }
+
+impl View {
+    /// Returns the source's element of the value's first element and the strides in the source along the value's axes,
+    /// if the elements are at even distances; `None` otherwise. `source` is the source's shape.
+    pub(crate) fn strides(&self, source: &[usize]) -> Option<(usize, Vec<usize>)> {
+        if self.map.fill.is_some() {
+            return None;
+        }
+        let (mut offset, mut strides) = (0, vec![0; self.map.output.len()]);
+        for (index, stride) in self.map.coordinates.iter().zip(attache_base::strides(source)) {
+            let (constant, terms) = index.linear()?;
+            offset += constant * stride as i64;
+            terms.iter().for_each(|(axis, factor)| strides[*axis] += factor * stride as i64);
+        }
+        let strides = strides.into_iter().map(|stride| usize::try_from(stride).ok()).collect::<Option<_>>()?;
+        Some((usize::try_from(offset).ok()?, strides))
+    }
+}

@@ -159,14 +159,14 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
             };
             elements.saturating_mul(2 * others as u64)
         }
-        Primitive::MatMul { transposed } => {
+        Primitive::MatMul { transposed, .. } => {
             let left = inputs[0];
             let depth = left[left.rank() - if transposed[0] { 2 } else { 1 }];
             outputs.saturating_mul(2 * depth as u64)
         }
         // Three linear interpolations between two elements, each with a difference, a product and a sum.
         Primitive::Resample(resample) if resample.sampling == Sampling::Bilinear => outputs.saturating_mul(9),
-        // Each element is compared with the `count` elements chosen so far.
+        // Each element is compared with the others until it is known to be among the `count` largest.
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
         Primitive::Resample(_)
         | Primitive::Reshape(_)
@@ -257,7 +257,7 @@ mod tests {
         let mut program = Program::default();
         let left = program.input(Scalar::F32, Shape::from([3, 2, 5]));
         let right = program.input(Scalar::F32, Shape::from([7, 5]));
-        let product = Primitive::MatMul { transposed: [false, true] };
+        let product = Primitive::MatMul { transposed: [false, true], order: Vec::new() };
         program.outputs = program.step(product, &[left, right], 0).unwrap();
         assert_eq!(costs_of(program, Precision::F32)[0].operations, 2 * 3 * 2 * 7 * 5);
     }

@@ -16,6 +16,7 @@ impl VariantChoice {
 /// All variants, sorted by file name.
 static TABLE: &[Variant] = &[
     reduction::arg_reduce::VARIANT,
+    reduction::arg_reduce_group::VARIANT,
     elementwise::concatenate::VARIANT,
     convolution::conv::VARIANT,
     convolution::conv_blocked::VARIANT,
@@ -33,6 +34,7 @@ static TABLE: &[Variant] = &[
     elementwise::index_map::VARIANT,
     elementwise::map::VARIANT,
     convolution::matmul::VARIANT,
+    convolution::matmul_tiled::VARIANT,
     reduction::reduce::VARIANT,
     reduction::reduce_group::VARIANT,
     elementwise::resample::VARIANT,
@@ -40,7 +42,9 @@ static TABLE: &[Variant] = &[
     reduction::rows_group::VARIANT,
     reduction::rows_staged::VARIANT,
     reduction::scan::VARIANT,
+    reduction::scan_group::VARIANT,
     reduction::top_k::VARIANT,
+    reduction::top_k_group::VARIANT,
     elementwise::unpool::VARIANT,
     reduction::window::VARIANT,
     reduction::window_group::VARIANT,

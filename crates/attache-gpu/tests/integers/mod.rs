@@ -146,7 +146,7 @@ pub(crate) fn int_reduce(random: &mut Random) -> Program {
 pub(crate) fn int_search(random: &mut Random) -> Program {
     let (shape, axis) = (random.image(), random.below(4));
     let primitive = match random.below(3) {
-        0 => Primitive::ArgReduce { largest: random.below(2) == 0, axis },
+        0 => Primitive::ArgReduce { largest: random.below(2) == 0, axis, parts: 1 },
         1 => Primitive::TopK { count: 1 + random.below(shape[3]) },
         _ => Primitive::Scan { axis, exclusive: random.below(2) == 0, reverse: random.below(2) == 0 },
     };

@@ -142,7 +142,7 @@ impl Operator for ArgExtremum {
         let axis = axis(lowering.input_shape(0)?, &lowering.integers(1)?).map_err(refuse)?;
         let input = lowering.input(0)?;
         let shape = lowering.output_shape(0)?.clone();
-        let places = lowering.emit(Primitive::ArgReduce { largest: self.largest, axis }, &[input])?;
+        let places = lowering.emit(Primitive::ArgReduce { largest: self.largest, axis, parts: 1 }, &[input])?;
         let output = lowering.reshape(places, &shape)?;
         lowering.output(0, output)
     }

@@ -301,7 +301,7 @@ impl BatchMatMul {
             let (shape, stored) = (lowering.input_shape(index)?, lowering.input(index)?);
             matrices.push(lowering.int_map(IntExpression::Input(0).plus(-zero_point), shape, &[stored])?);
         }
-        let sums = lowering.emit(Primitive::MatMul { transposed: self.transposed }, &matrices)?;
+        let sums = lowering.emit(Primitive::MatMul { transposed: self.transposed, order: Vec::new() }, &matrices)?;
         let output = requantization.finish(lowering, sums, Rounding::Twice, ScalePrecision::Single)?;
         lowering.output(0, output)
     }
@@ -370,7 +370,7 @@ impl Operator for BatchMatMul {
             return self.lower_stored(lowering);
         }
         let inputs = [lowering.float_input(0)?, lowering.float_input(1)?];
-        let output = lowering.emit(Primitive::MatMul { transposed: self.transposed }, &inputs)?;
+        let output = lowering.emit(Primitive::MatMul { transposed: self.transposed, order: Vec::new() }, &inputs)?;
         lowering.output(0, output)
     }
 }

@@ -83,7 +83,7 @@ impl Operator for LocalResponseNormalization {
         let ones = lowering.constant(Constant::from_values([channels, channels], &ones))?;
         let input = lowering.float_input(0)?;
         let squares = lowering.map(Input(0).multiply(Input(0)), &shape, &[input])?;
-        let sums = lowering.emit(Primitive::MatMul { transposed: [false; 2] }, &[squares, ones])?;
+        let sums = lowering.emit(Primitive::MatMul { transposed: [false; 2], order: Vec::new() }, &[squares, ones])?;
         let base = Input(1).multiply(Expression::Constant(self.alpha)).add(Expression::Constant(self.bias));
         let quotient = Input(0).multiply(base.binary(BinaryOp::Power, Expression::Constant(-self.beta)));
         let output = lowering.map(quotient, &shape, &[input, sums])?;

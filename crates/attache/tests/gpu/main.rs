@@ -21,6 +21,7 @@ mod faults;
 mod flow;
 mod opening;
 mod partitions;
+mod poses;
 mod profile;
 mod replayed;
 mod states;

@@ -14,7 +14,7 @@ use self::validate::validate_report;
 use super::hazards::Hazards;
 use super::weights::Weight;
 use super::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
-use crate::fuse::{fuse, split};
+use crate::fuse::{defer, fuse, split};
 use crate::kernel::{
     DeviceLimits, Epilogue, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots,
     validate,
@@ -65,6 +65,8 @@ impl PlanReport {
         apart: bool,
     ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
+        settle_reshapes(&mut program);
+        let mut program = defer(&program);
         settle_reshapes(&mut program);
         let fused = fuse(&program, limits);
         validate(&program, &fused, "fusion")?;

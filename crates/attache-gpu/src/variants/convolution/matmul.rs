@@ -4,64 +4,117 @@ use attache_gpu_ir::{Primitive, Scalar};
 
 use crate::kernel::Kernel;
 use crate::variants::Variant;
-use crate::wgsl::epilogue::store;
+use crate::wgsl::epilogue::{store, store_anywhere};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "matmul",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::MatMul { .. }),
-    priority: |_, _| 1,
+    priority: |_, _| 2,
     write,
 };
 
+/// A matrix product for each index of the outer axes.
+pub(super) struct Product {
+    /// Extents of the outer axes.
+    pub(super) outer: Vec<usize>,
+    /// M, K and N.
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
+    /// Strides of the output along the outer axes, the rows and the columns, in elements.
+    pub(super) output: Vec<usize>,
+    /// Strides of the two inputs along the same axes; for the first along outer axes, rows and depth, for the second
+    /// along outer axes, depth and columns.
+    pub(super) inputs: [Vec<usize>; 2],
+}
+
+impl Product {
+    pub(super) fn of(context: &Context<'_>, kernel: &Kernel) -> Self {
+        let Primitive::MatMul { transposed, order } = &kernel.primitive else { unreachable!("applies") };
+        let output = context.program.shape(kernel.outputs[0]);
+        let mut natural = output.to_vec();
+        let mut output_strides = attache_base::strides(output);
+        let stored = output_strides.clone();
+        for (stored_axis, axis) in order.iter().enumerate() {
+            (natural[*axis], output_strides[*axis]) = (output[stored_axis], stored[stored_axis]);
+        }
+        let rank = natural.len();
+        let outer = natural[..rank - 2].to_vec();
+        let inputs = [0, 1].map(|input| {
+            let shape = context.program.shape(kernel.inputs[input]);
+            let (own, matrix) = shape.split_at(shape.rank() - 2);
+            let elements: usize = matrix.iter().product();
+            let mut strides: Vec<usize> =
+                attache_base::broadcast_strides(own, &outer).iter().map(|stride| stride * elements).collect();
+            strides.extend(if transposed[input] { [1, matrix[1]] } else { [matrix[1], 1] });
+            strides
+        });
+        let left = context.program.shape(kernel.inputs[0]);
+        let depth = left[left.rank() - if transposed[0] { 2 } else { 1 }];
+        Self { outer, rows: natural[rank - 2], depth, columns: natural[rank - 1], output: output_strides, inputs }
+    }
+
+    /// Returns WGSL that subtracts from the number `rest` of a product the coordinates along outer axes, and adds the
+    /// offsets of its matrices to `from_left`, `from_right` and `to`.
+    pub(super) fn offsets(&self, writer: &mut Writer<'_>) -> String {
+        let mut text = "    var from_left = 0u;\n    var from_right = 0u;\n    var to = 0u;\n".to_owned();
+        for (axis, extent) in self.outer.iter().enumerate().rev().filter(|(_, extent)| **extent != 1) {
+            let extent = writer.param(*extent);
+            let [left, right] = [0, 1].map(|input| writer.param(self.inputs[input][axis]));
+            let to = writer.param(self.output[axis]);
+            text += &format!(
+                "    from_left += rest % {extent} * {left};
+    from_right += rest % {extent} * {right};
+    to += rest % {extent} * {to};
+    rest = rest / {extent};\n"
+            );
+        }
+        text
+    }
+}
+
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let Primitive::MatMul { transposed } = kernel.primitive else { unreachable!("applies") };
-    let shapes = [0, 1].map(|input| context.program.shape(kernel.inputs[input]));
-    let output = context.program.shape(kernel.outputs[0]);
-    let rank = output.rank();
+    let product = Product::of(context, kernel);
+    let rank = product.output.len();
     let mut writer = Writer::new(VARIANT.name, context);
     let [left, right] = [0, 1].map(|input| writer.read(kernel.inputs[input], 1));
     let are_integers = context.program.value(kernel.inputs[0]).scalar == Scalar::I32;
-    store(&mut writer, context, kernel, 1);
-    let start = if are_integers { "0" } else { "0.0" };
-    let (rows, columns) = (writer.param(output[rank - 2]), writer.param(output[rank - 1]));
-    let last = |shape: &attache_base::Shape, from_end: usize| shape[shape.rank() - from_end];
-    let depth = writer.param(last(shapes[0], if transposed[0] { 2 } else { 1 }));
-    // The offset of each operand's matrix, computed from the coordinates of the batch axes, innermost axis
-    // first.
-    let mut body = format!(
-        "    let column = g % {columns};
-    let row = g / {columns} % {rows};
-    var rest = g / {columns} / {rows};
-    var from_left = 0u;
-    var from_right = 0u;\n"
-    );
-    let strides = shapes.map(|shape| attache_base::broadcast_strides(&shape[..shape.rank() - 2], &output[..rank - 2]));
-    let matrices = shapes.map(|shape| shape[shape.rank() - 2..].iter().product::<usize>());
-    for axis in (0..rank - 2).rev() {
-        let extent = writer.param(output[axis]);
-        let [left, right] = [0, 1].map(|input| writer.param(strides[input][axis] * matrices[input]));
-        body += &format!(
-            "    from_left += rest % {extent} * {left};
-    from_right += rest % {extent} * {right};
-    rest = rest / {extent};\n"
-        );
+    let is_ordered = matches!(&kernel.primitive, Primitive::MatMul { order, .. } if !order.is_empty());
+    match is_ordered {
+        true => store_anywhere(&mut writer, context, kernel, 1),
+        false => store(&mut writer, context, kernel, 1),
     }
-    let at_left = if transposed[0] { format!("k * {rows} + row") } else { format!("row * {depth} + k") };
-    let at_right = if transposed[1] { format!("column * {depth} + k") } else { format!("k * {columns} + column") };
-    let (at_left, at_right) = (format!("from_left + {at_left}"), format!("from_right + {at_right}"));
+    let start = if are_integers { "0" } else { "0.0" };
+    let [rows, depth, columns] = [product.rows, product.depth, product.columns].map(|extent| writer.param(extent));
+    let offsets = product.offsets(&mut writer);
+    let [left_row, left_k, right_k, right_column, to_row, to_column] = [
+        product.inputs[0][rank - 2],
+        product.inputs[0][rank - 1],
+        product.inputs[1][rank - 2],
+        product.inputs[1][rank - 1],
+        product.output[rank - 2],
+        product.output[rank - 1],
+    ]
+    .map(|stride| writer.param(stride));
+    let at_left = format!("from_left + row * {left_row} + k * {left_k}");
+    let at_right = format!("from_right + k * {right_k} + column * {right_column}");
     let step = if are_integers {
         format!("sum + {} * {}", left.integers(&at_left), right.integers(&at_right))
     } else {
         format!("fma({}, {}, sum)", left.floats(&at_left), right.floats(&at_right))
     };
-    body += &format!(
-        "    var sum = {start};
+    let at = if is_ordered { format!("to + row * {to_row} + column * {to_column}") } else { "g".to_owned() };
+    let body = format!(
+        "    let column = g % {columns};
+    let row = g / {columns} % {rows};
+    var rest = g / {columns} / {rows};
+{offsets}    var sum = {start};
     for (var k = 0u; k < {depth}; k++) {{
         sum = {step};
     }}
-    store(g, sum);\n"
+    store({at}, sum);\n"
     );
-    vec![writer.linear(output.elements(), &body)]
+    vec![writer.linear(context.program.shape(kernel.outputs[0]).elements(), &body)]
 }

@@ -1,9 +1,9 @@
-//! Variant `top_k`: the largest elements of each row in descending order and their indices, with one
-//! invocation per row. Each pass over the row finds the largest element that comes after the previous result
-//! in that order.
+//! Variant `top_k`: the largest elements of each row in descending order and their indices, with one invocation per
+//! element. It counts the elements of the row that come before its own, which are its place in the output.
 
 use attache_gpu_ir::{Primitive, Scalar};
 
+use super::ordering::key;
 use crate::kernel::Kernel;
 use crate::variants::Variant;
 use crate::wgsl::{Context, Shader, Writer};
@@ -12,44 +12,49 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "top_k",
     takes_prologues: false,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }),
-    priority: |_, _| 1,
+    priority: |_, _| 2,
     write,
 };
+
+/// Binds the input and the outputs. Returns WGSL of the key of the row's element `at`, which is larger for larger
+/// elements, and the statements that write the row's element `at` and its index to `place` of the outputs. The row is
+/// `row`, and `extent` and `count` are WGSL of the extents of input and outputs.
+pub(super) fn access(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    [extent, count]: [&str; 2],
+) -> [String; 2] {
+    // The input may be integers that are read as floats.
+    let are_integers = context.program.value(kernel.outputs[0]).scalar == Scalar::I32;
+    let array = writer.read(kernel.inputs[0], 1);
+    let [values, indices] = [0, 1].map(|output| writer.write(kernel.outputs[output], 1));
+    let from = format!("row * {extent} + at");
+    let value = if are_integers { array.integers(&from) } else { array.floats(&from) };
+    let to = format!("row * {count} + place");
+    let key = key(writer, &array, are_integers, &from);
+    [key, format!("{}\n        {}", values.write(&to, &value), indices.write(&to, "at"))]
+}
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::TopK { count } = kernel.primitive else { unreachable!("applies") };
     let shape = context.program.shape(kernel.inputs[0]);
-    let extent = shape.last().copied().unwrap_or(1);
     let mut writer = Writer::new(VARIANT.name, context);
-    let array = writer.read(kernel.inputs[0], 1);
-    let values = writer.write(kernel.outputs[0], 1);
-    let indices = writer.write(kernel.outputs[1], 1);
-    let (extent_text, count_text) = (writer.param(extent), writer.param(count));
-    // The input may be integers that are read as floats.
-    let (at, scalar) = (format!("g * {extent_text} + at"), context.program.value(kernel.outputs[0]).scalar);
-    let (value, zero) = match scalar {
-        Scalar::F32 => (array.floats(&at), "0.0"),
-        Scalar::I32 => (array.integers(&at), "0"),
-    };
-    let to = format!("g * {count_text} + k");
-    let put_value = values.write(&to, "best");
-    let put_index = indices.write(&to, &format!("min(best_at, {extent_text} - 1u)"));
+    let [extent, count] = [shape.last().copied().unwrap_or(1), count].map(|number| writer.param(number));
+    let [key, put] = access(&mut writer, context, kernel, [&extent, &count]);
+    writer.function(&format!("fn key(row: u32, at: u32) -> i32 {{\n    return {key};\n}}\n"));
     let body = format!(
-        "    var last = {zero};
-    var last_at = 0u;
-    for (var k = 0u; k < {count_text}; k++) {{
-        var best = {zero};
-        var best_at = {extent_text};
-        for (var at = 0u; at < {extent_text}; at++) {{
-            let value = {value};
-            let follows = k == 0u || value < last || (value == last && at > last_at);
-            if (follows && (best_at == {extent_text} || value > best)) {{ best = value; best_at = at; }}
-        }}
-        {put_value}
-        {put_index}
-        last = best;
-        last_at = best_at;
+        "    let row = g / {extent};
+    let at = g % {extent};
+    let own = key(row, at);
+    var place = 0u;
+    for (var other = 0u; other < {extent}; other++) {{
+        let others = key(row, other);
+        place += select(0u, 1u, others > own || (others == own && other < at));
+    }}
+    if (place < {count}) {{
+        {put}
     }}\n"
     );
-    vec![writer.linear(shape.elements() / extent.max(1), &body)]
+    vec![writer.linear(shape.elements(), &body)]
 }

@@ -159,6 +159,11 @@ impl<'a> Writer<'a> {
         if let Some(view) = views.iter().find(|view| view.value == id) {
             return self.fetch(view.source, &view.map, vector_width);
         }
+        self.read_stored(id, vector_width)
+    }
+
+    /// Binds a stored value of the program for reading, `vector_width` elements at a time.
+    pub(crate) fn read_stored(&mut self, id: ValueId, vector_width: usize) -> Array {
         let array = self.bind(Binding::Read(id), self.storages.of(id), vector_width);
         self.functions.push_str(&array.reader());
         array

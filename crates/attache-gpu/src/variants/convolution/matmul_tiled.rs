@@ -1,0 +1,259 @@
+//! Variant `matmul_tiled`: batched matrix products of floats, one work group per tile of results. The matrices are staged
+//! in work-group memory slice by slice along K; each invocation computes a block of results in registers. Inputs that are
+//! transposed, sliced or permuted are read in place.
+
+use std::fmt::Write;
+
+use attache_gpu_ir::{Primitive, Scalar};
+
+use super::matmul::Product;
+use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
+use crate::variants::Variant;
+use crate::wgsl::accessor::Array;
+use crate::wgsl::epilogue::store_anywhere;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "matmul_tiled", takes_prologues: false, applies, priority, write };
+
+/// How a tile of results is distributed over the invocations of a work group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tiling {
+    /// Rows and columns of results that an invocation computes, multiples of 4.
+    block: [usize; 2],
+    /// Rows and columns of invocations.
+    invocations: [usize; 2],
+    /// Extent along K of the slices that are staged at once.
+    depth: usize,
+    /// Relative time of one multiplication, as smaller blocks load more for each.
+    cost: usize,
+}
+
+/// The tilings, from large tiles to small ones.
+const TILINGS: [Tiling; 3] = [
+    Tiling { block: [8, 8], invocations: [16, 16], depth: 8, cost: 4 },
+    Tiling { block: [8, 4], invocations: [8, 16], depth: 16, cost: 5 },
+    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, cost: 7 },
+];
+
+/// Number of compute units of a large device.
+const UNITS: usize = 128;
+
+/// Number of rows, columns and elements along K from which tiles are worth their barriers.
+const LEAST: usize = 8;
+
+impl Tiling {
+    fn tile(&self) -> [usize; 2] {
+        [0, 1].map(|axis| self.block[axis] * self.invocations[axis])
+    }
+
+    fn group(&self) -> usize {
+        self.invocations[0] * self.invocations[1]
+    }
+
+    /// Returns the number of vec4s between neighbouring elements along K in the staged slice of the left (0) or right (1)
+    /// matrix. It is odd, so that these are in different memory banks.
+    fn pitch(&self, input: usize) -> usize {
+        self.tile()[input] / 4 + 1
+    }
+
+    fn bytes(&self) -> usize {
+        16 * self.depth * (self.pitch(0) + self.pitch(1))
+    }
+
+    /// Returns the number of work groups along the columns, the rows and the products.
+    fn groups(&self, product: &Product) -> [usize; 3] {
+        let [down, across] = self.tile();
+        [product.columns.div_ceil(across), product.rows.div_ceil(down), product.outer.iter().product()]
+    }
+
+    /// Estimates the time on a large device: a compute unit runs several small work groups at the same time.
+    fn time(&self, product: &Product) -> usize {
+        let groups = self.groups(product).iter().product::<usize>();
+        let work = self.tile().iter().product::<usize>() * self.cost;
+        if groups < 4 * UNITS { groups.div_ceil(UNITS) * work } else { groups * work / UNITS }
+    }
+
+    fn of(context: &Context<'_>, product: &Product) -> Option<Self> {
+        let limits = context.limits;
+        let fits = |tiling: &&Self| {
+            let groups = tiling.groups(product).iter().all(|count| *count <= MAX_GROUPS);
+            groups && tiling.group() <= limits.max_invocations && tiling.bytes() <= limits.work_group_bytes
+        };
+        TILINGS.iter().filter(fits).min_by_key(|tiling| tiling.time(product)).copied()
+    }
+}
+
+/// Where the elements of a matrix are in memory.
+struct Matrix {
+    array: Array,
+    /// WGSL of the first element.
+    offset: String,
+    /// WGSL of the strides along the tile's axis (rows or columns) and along K.
+    strides: [String; 2],
+    /// Whether neighbouring elements along K are neighbours in memory.
+    is_along_depth: bool,
+}
+
+/// Returns the product with strides in the values from which views are read, and the first element of each input;
+/// `None` if a view has its elements at uneven distances.
+fn in_place(context: &Context<'_>, kernel: &Kernel) -> Option<(Product, [usize; 2])> {
+    let Primitive::MatMul { transposed, .. } = &kernel.primitive else { return None };
+    let (mut product, mut offsets) = (Product::of(context, kernel), [0; 2]);
+    for input in 0..2 {
+        let id = kernel.inputs[input];
+        let Some(view) = context.views.iter().find(|view| view.value == id) else { continue };
+        let (offset, strides) = view.strides(context.program.shape(view.source))?;
+        let shape = context.program.shape(id);
+        let (outer, matrix) = strides.split_at(shape.rank() - 2);
+        let missing = product.outer.len() - outer.len();
+        let own = outer.iter().zip(shape.iter()).map(|(stride, extent)| if *extent == 1 { 0 } else { *stride });
+        let matrix = if transposed[input] { [matrix[1], matrix[0]] } else { [matrix[0], matrix[1]] };
+        product.inputs[input] = std::iter::repeat_n(0, missing).chain(own).chain(matrix).collect();
+        offsets[input] = offset;
+    }
+    Some((product, offsets))
+}
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let is_float = || context.program.value(kernel.inputs[0]).scalar == Scalar::F32;
+    let has_elements = || context.program.shape(kernel.outputs[0]).elements() > 0;
+    matches!(kernel.primitive, Primitive::MatMul { .. })
+        && is_float()
+        && has_elements()
+        && in_place(context, kernel).is_some_and(|(product, _)| Tiling::of(context, &product).is_some())
+}
+
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Product { rows, depth, columns, .. } = Product::of(context, kernel);
+    if rows.min(columns).min(depth) >= LEAST && context.limits.splits_k { 1 } else { 50 }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let (product, offsets) = in_place(context, kernel).expect("applies");
+    let tiling = Tiling::of(context, &product).expect("applies");
+    let rank = product.output.len();
+    let mut writer = Writer::new(VARIANT.name, context);
+    let matrices = [0, 1].map(|input| {
+        // Views are read from their sources, without the functions that compute their index maps.
+        let array = writer.read_stored(kernel.source(kernel.inputs[input]), 1);
+        let strides = &product.inputs[input][rank - 2..];
+        let [along_tile, along_depth] = if input == 0 { [strides[0], strides[1]] } else { [strides[1], strides[0]] };
+        let offset = format!("{} + {}", ["from_left", "from_right"][input], writer.param(offsets[input]));
+        let is_along_depth = along_depth <= along_tile;
+        Matrix { array, offset, strides: [along_tile, along_depth].map(|s| writer.param(s)), is_along_depth }
+    });
+    let is_whole = product.output[rank - 1] == 1 && product.columns.is_multiple_of(4);
+    let width = if is_whole { vector_width(context.program, kernel) } else { 1 };
+    store_anywhere(&mut writer, context, kernel, width);
+    let extents = [product.rows, product.columns, product.depth].map(|extent| writer.param(extent));
+    let mut body = format!("    var rest = group.z;\n{}", product.offsets(&mut writer));
+    let [down, across] = tiling.tile();
+    let _ = write!(
+        body,
+        "    let first_row = group.y * {down}u;
+    let first_column = group.x * {across}u;
+    let own_row = local.x / {inner}u * {rows}u;
+    let own_column = local.x % {inner}u * {columns}u;\n",
+        inner = tiling.invocations[1],
+        rows = tiling.block[0],
+        columns = tiling.block[1],
+    );
+    for (row, vector) in blocks(tiling) {
+        let _ = writeln!(body, "    var sum{row}_{vector} = vec4<f32>();");
+    }
+    let _ = writeln!(body, "    for (var start = 0u; start < {}; start += {}u) {{", extents[2], tiling.depth);
+    for (input, matrix) in matrices.iter().enumerate() {
+        body += &stage(tiling, input, matrix, &extents);
+    }
+    body += &multiply(tiling);
+    body += "    }\n";
+    let strides = [rank - 2, rank - 1].map(|axis| writer.param(product.output[axis]));
+    body += &finish(tiling, width, &extents, &strides);
+    let declarations = format!(
+        "var<workgroup> left_slice: array<vec4<f32>, {}>;\nvar<workgroup> right_slice: array<vec4<f32>, {}>;\n",
+        tiling.depth * tiling.pitch(0),
+        tiling.depth * tiling.pitch(1)
+    );
+    let groups = tiling.groups(&product).map(|count| count as u32);
+    vec![writer.finish([tiling.group() as u32, 1, 1], groups, &declarations, &body)]
+}
+
+/// Returns the rows and vec4s of columns of an invocation's block.
+fn blocks(tiling: Tiling) -> impl Iterator<Item = (usize, usize)> {
+    (0..tiling.block[0]).flat_map(move |row| (0..tiling.block[1] / 4).map(move |vector| (row, vector)))
+}
+
+/// Returns WGSL that stages a slice of the left (0) or right (1) matrix: vec4s of four rows or columns for each element
+/// along K. Elements beyond the end of K are 0.
+fn stage(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: &[String; 3]) -> String {
+    let (name, first, extent) = [("left_slice", "first_row", rows), ("right_slice", "first_column", columns)][input];
+    let (vectors, slice) = (tiling.tile()[input] / 4, tiling.depth);
+    let (vector, k) = match matrix.is_along_depth {
+        true => (format!("unit / {slice}u"), format!("unit % {slice}u")),
+        false => (format!("unit % {vectors}u"), format!("unit / {vectors}u")),
+    };
+    let [along_tile, along_depth] = &matrix.strides;
+    let element = |component: usize| {
+        let at = format!("line + min(at + {component}u, {extent} - 1u) * {along_tile}");
+        matrix.array.floats(&at)
+    };
+    let vec4 = (0..4).map(element).collect::<Vec<_>>().join(",\n                ");
+    format!(
+        "        for (var unit = local.x; unit < {units}u; unit += {group}u) {{
+            let vector = {vector};
+            let k = {k};
+            let at = {first} + vector * 4u;
+            let line = {offset} + min(start + k, {depth} - 1u) * {along_depth};
+            let loaded = vec4<f32>({vec4});
+            {name}[k * {pitch}u + vector] = select(vec4<f32>(), loaded, start + k < {depth});
+        }}\n",
+        units = vectors * slice,
+        group = tiling.group(),
+        offset = matrix.offset,
+        pitch = tiling.pitch(input),
+    )
+}
+
+/// Returns WGSL that multiplies the staged slices.
+fn multiply(tiling: Tiling) -> String {
+    let [rows, columns] = tiling.block;
+    let mut text = format!("        workgroupBarrier();\n        for (var k = 0u; k < {}u; k++) {{\n", tiling.depth);
+    for (name, input, own, count) in [("left", 0, "own_row", rows / 4), ("right", 1, "own_column", columns / 4)] {
+        for vector in 0..count {
+            let at = format!("k * {}u + {own} / 4u + {vector}u", tiling.pitch(input));
+            let _ = writeln!(text, "            let {name}{vector} = {name}_slice[{at}];");
+        }
+    }
+    for (row, vector) in blocks(tiling) {
+        let part = ["x", "y", "z", "w"][row % 4];
+        let sum = format!("sum{row}_{vector}");
+        let _ = writeln!(text, "            {sum} = fma(vec4<f32>(left{}.{part}), right{vector}, {sum});", row / 4);
+    }
+    text + "        }\n        workgroupBarrier();\n"
+}
+
+/// Returns WGSL that stores an invocation's results, `width` at once.
+fn finish(tiling: Tiling, width: usize, [rows, columns, _]: &[String; 3], [to_row, to_column]: &[String; 2]) -> String {
+    let mut text = "    let row = first_row + own_row;\n    let column = first_column + own_column;\n".to_owned();
+    for (row, vector) in blocks(tiling) {
+        let at = format!("to + (row + {row}u) * {to_row}");
+        let is_row = format!("row + {row}u < {rows}");
+        if width == 4 {
+            let _ = writeln!(
+                text,
+                "    if ({is_row} && column + {c}u < {columns}) {{ store(({at} + column + {c}u) / 4u, sum{row}_{vector}); }}",
+                c = 4 * vector
+            );
+            continue;
+        }
+        for (component, part) in ["x", "y", "z", "w"].into_iter().enumerate() {
+            let c = 4 * vector + component;
+            let _ = writeln!(
+                text,
+                "    if ({is_row} && column + {c}u < {columns}) {{ store({at} + (column + {c}u) * {to_column}, sum{row}_{vector}.{part}); }}"
+            );
+        }
+    }
+    text
+}
