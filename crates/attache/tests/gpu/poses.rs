@@ -2,7 +2,9 @@
 //! arithmetic, and offsets gathered there. It is one partition.
 
 use attache::model::schema::{ArgMaxOptionsT, BuiltinOperator, BuiltinOptionsT, PackOptionsT, TensorType};
-use attache::{DataType, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+use attache::{
+    DataType, GpuDelegate, GpuDelegateOptions, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder,
+};
 
 /// Extents of the heat maps, and their number.
 const SIZE: usize = 24;
