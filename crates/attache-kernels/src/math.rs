@@ -1,4 +1,5 @@
 //! Scalar functions that vectorize in loops over slices: no branches, no library calls, and NaN for NaN inputs.
+#![allow(unsafe_code)] // A conversion of floats that fit.
 
 /// Returns `min(max(x, lower), upper)`; NaN if `x` is NaN.
 #[inline(always)]
@@ -136,9 +137,21 @@ pub(crate) fn fold_halves<const N: usize>(mut values: [f32; N], step: impl Fn(f3
     values[0]
 }
 
+/// Returns a number truncated to an integer, clamped to magnitudes of at most 2²⁴; 0 for NaN. Unlike a conversion with
+/// `as`, which saturates, this one is done for whole vectors.
+#[inline(always)]
+pub(crate) fn truncated(x: f32) -> i32 {
+    const LIMIT: f32 = 16_777_216.0;
+    let x = if x.is_nan() { 0.0 } else { x };
+    let x = if x > -LIMIT { x } else { -LIMIT };
+    let x = if x < LIMIT { x } else { LIMIT };
+    // SAFETY: the number is finite and fits.
+    unsafe { x.to_int_unchecked() }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::erf;
+    use super::{erf, truncated};
 
     /// The series of erf in f64; 1 where it has converged to 1.
     fn reference(x: f64) -> f64 {
@@ -166,5 +179,13 @@ mod tests {
         }
         assert_eq!((erf(f32::INFINITY), erf(f32::NEG_INFINITY)), (1.0, -1.0));
         assert!(erf(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn floats_are_truncated_and_clamped() {
+        let numbers = [0.0, -0.0, 0.99, -0.99, 1.0, -7.5, 300.25, 1e6, -1e6, f32::MIN_POSITIVE, f32::NAN];
+        numbers.into_iter().for_each(|x| assert_eq!(truncated(x), x as i32, "{x}"));
+        let limits = [1e9, f32::INFINITY, -1e9, f32::NEG_INFINITY].map(truncated);
+        assert_eq!(limits, [1 << 24, 1 << 24, -(1 << 24), -(1 << 24)]);
     }
 }

@@ -3,6 +3,7 @@
 //! Source: TensorFlow Lite's `SymmetricQuantizeFloats` and `AsymmetricQuantizeFloats`.
 
 use crate::Engine;
+use crate::math::truncated;
 use crate::simd::{Multiversioned, Simd};
 
 /// Quantizes `values` to signed bytes (−127 to 127) with zero point 0, writes them to `target`, and returns
@@ -109,7 +110,7 @@ impl Multiversioned for Convert<'_> {
             // Rounds with instructions that most instruction sets have in vector form.
             let whole = scaled.trunc();
             let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
-            *target = (rounded as i32).saturating_add(zero_point).clamp(least, 127) as i8 as u8;
+            *target = truncated(rounded).wrapping_add(zero_point).clamp(least, 127) as i8 as u8;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Multiplier, Rounding, ScaleAndZero, Stored};
 use crate::Engine;
+use crate::math::truncated;
 use crate::simd::{Multiversioned, Simd};
 
 /// Quantizes floats to the nearest values, ties away from zero, saturated to the type. NaN becomes the zero
@@ -81,18 +82,23 @@ struct Quantize {
 impl Quantize {
     #[inline(always)]
     fn nearest(self, x: f32) -> i32 {
+        (self.rounded(x) as i32).saturating_add(self.zero_point)
+    }
+
+    #[inline(always)]
+    fn rounded(self, x: f32) -> f32 {
         let scaled = x / self.scale;
         // Rounds ties away from zero, using only instructions that every instruction set has in vector form.
         let whole = scaled.trunc();
-        let rounded = whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 };
-        (rounded as i32).saturating_add(self.zero_point)
+        whole + if (scaled - whole).abs() >= 0.5 { 1f32.copysign(scaled) } else { 0.0 }
     }
 }
 
 impl<T: Stored> Conversion<f32, T> for Quantize {
     #[inline(always)]
     fn apply(self, x: f32) -> T {
-        T::saturate(self.nearest(x))
+        // Zero points of at most 16 bits leave clamped numbers beyond the type's range.
+        T::saturate(truncated(self.rounded(x)).wrapping_add(self.zero_point))
     }
 }
 

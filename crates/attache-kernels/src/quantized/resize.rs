@@ -1,10 +1,9 @@
 //! Bilinear resizing of images of quantized elements with equal input and output quantization parameters.
 
-#![allow(unsafe_code)] // Conversions of floats that fit.
-
 use bytemuck::Pod;
 
 use super::Stored;
+use crate::math::truncated;
 use crate::resize::Resize;
 use crate::simd::{Multiversioned, Simd};
 use crate::{Engine, scratch};
@@ -128,9 +127,6 @@ impl Arithmetic for Wide {
     }
 }
 
-/// A magnitude that no interpolated element of at most 16 bits has.
-const LIMIT: f32 = 16_777_216.0;
-
 /// Floats of 32 bits, whose products are rounded in the order of the reference kernel.
 #[derive(Clone, Copy)]
 struct Floats;
@@ -148,10 +144,7 @@ impl Arithmetic for Floats {
     #[inline(always)]
     fn across(self, left: [f32; 2], right: [f32; 2], dx: f32) -> i32 {
         let sum = left[0] * (1.0 - dx) + left[1] * (1.0 - dx) + right[0] * dx + right[1] * dx + 0.5;
-        let sum = if sum > -LIMIT { sum } else { -LIMIT };
-        let sum = if sum < LIMIT { sum } else { LIMIT };
-        // SAFETY: the number is finite and fits. A conversion that checks this is done one by one.
-        unsafe { sum.to_int_unchecked() }
+        truncated(sum)
     }
 }
 
