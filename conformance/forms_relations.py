@@ -3,7 +3,7 @@
 import numpy as np
 
 from forms import FUSED, fed, fed_integers, fed_truths, fed_values, int32, then_constants, then_fed
-from model_writer import options
+from model_writer import options, schema
 
 OPTIMIZED = ("plain", "default")  # LiteRT has no reference kernel of a few operators
 
@@ -43,6 +43,27 @@ CASTS = {  # what is cast, and to which types
     "bytes": (BYTES, (np.float32, np.int32, np.int8)),
     "truths": (TRUTHS, (np.float32, np.int32, np.uint8)),
 }
+DOUBLES = np.array([0, -0.4, 1.9, -1.9, 300, -129, 65519.9, 2049 + 1e-8, 7e4, -7e4, 3e9, -3e9], np.float64)
+HUGE_DOUBLES = np.array([5e9, 1e19, -1e19, np.inf, -np.inf, np.nan], np.float64)
+UNSIGNED = np.array([0, 1, 255, 300, 40000, 65535], np.uint16)
+LONG_UNSIGNED = np.array([0, 1, 300, 70000, 2**24 + 1, 2**31, 2**32 - 1], np.uint32)
+COMPLEX = np.array([0, 1j, 1.9 - 2j, -1.9, 300 + 1j, -129], np.complex64)
+WHOLE = np.array([2**53 + 1, -5, 2**62 + 1], np.int64)
+RARE_CASTS = {  # the same with elements that no device has
+    "doubles": (DOUBLES, (np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.bool_, np.float32, np.complex64, np.float64)),
+    "small_doubles": (DOUBLES[:8], (np.float16,)),
+    "huge_doubles": (HUGE_DOUBLES, (np.int64, np.int32, np.uint32, np.uint16)),
+    "unsigned": (UNSIGNED, (np.float32, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint32, np.float64, np.bool_)),
+    "long_unsigned": (LONG_UNSIGNED, (np.float32, np.int8, np.int32, np.int64, np.uint16, np.float64, np.complex64)),
+    "complex": (COMPLEX, (np.float32, np.float16, np.float64, np.int32, np.uint8, np.int64, np.bool_, np.complex64)),
+    "reals": (REALS, (np.uint16, np.uint32, np.float64, np.complex64)),
+    "huge_reals": (HUGE_REALS, (np.uint32,)),
+    "halves": (HALVES, (np.uint16, np.uint32, np.float64, np.complex64)),
+    "integers": (INTEGERS, (np.uint16, np.uint32, np.float64, np.complex64)),
+    "whole": (WHOLE, (np.float64, np.uint32)),
+    "truths": (TRUTHS, (np.uint16, np.uint32, np.float64, np.complex64)),
+}
+NARROW = np.array([0, 0.4, -0.4, 1.5, 2.5, -1.5, -2.5, 7, 8, -8, -9, 15, 16, 100, -100, 3.9, 1e9], np.float32)
 
 
 def unary(suite):
@@ -140,6 +161,21 @@ def casts(suite):
         for result in types:
             name = f"{form}_to_{np.dtype(result).name}"
             suite.single("CAST", name, fed_values(values), "CastOptions", result=result)
+    for form, (values, types) in RARE_CASTS.items():
+        for result in types:
+            name = f"{form}_to_{np.dtype(result).name}"
+            suite.single("CAST", name, fed_values(values), "CastOptions", result=result)
+    for between in ("INT4", "UINT4", "INT2", "BFLOAT16"):
+        suite.case("CAST", f"through_{between.lower()}", cast_through(between))
+
+
+def cast_through(between):
+    """Casts floats to elements of a type that NumPy lacks, and back."""
+    def build(model, draw):
+        there = model.operator("CAST", [model.input(NARROW)], options("CastOptions"), shape=NARROW.shape)
+        model.tensors[there].type = getattr(schema.TensorType, between)
+        return [model.operator("CAST", [there], options("CastOptions"), shape=NARROW.shape)]
+    return build
 
 
 def folds(suite):

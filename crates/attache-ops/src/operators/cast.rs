@@ -1,12 +1,13 @@
 //! CAST: the same values in another type. Floats are rounded towards zero and saturate, NaN becomes the largest
-//! integer. Integers wrap. Everything other than 0 becomes true.
+//! integer. Integers wrap. Everything other than 0 becomes true. Of complex numbers, other types get the real part.
+//! Integers of less than 8 bits are cast to and from float32 only.
 
 use attache_base::DataType;
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{Expression, IntExpression};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
-use half::f16;
+use half::{bf16, f16};
 
 use crate::shared::integers::wrapped;
 use crate::shared::support::{elements, elements_mut};
@@ -19,8 +20,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-/// The supported element types of input and output.
-const TYPES: [DataType; 8] = [
+/// The supported element types of input and output. Those of less than 8 bits come last.
+const TYPES: [DataType; 16] = [
     DataType::Float32,
     DataType::Float16,
     DataType::Int32,
@@ -29,7 +30,18 @@ const TYPES: [DataType; 8] = [
     DataType::Bool,
     DataType::Int16,
     DataType::Int8,
+    DataType::UInt16,
+    DataType::UInt32,
+    DataType::BFloat16,
+    DataType::Float64,
+    DataType::Complex64,
+    DataType::Int4,
+    DataType::UInt4,
+    DataType::Int2,
 ];
+
+/// How many of [`TYPES`], from the first on, a device can have.
+const ON_DEVICE: usize = 10;
 
 #[derive(Debug)]
 struct Cast {
@@ -58,37 +70,107 @@ macro_rules! write {
     }};
 }
 
-fn from_reals(values: impl Iterator<Item = f32>, output: &mut TensorMut<'_>) -> Result<(), OpError> {
-    macro_rules! integers {
-        ($element:ty) => {
-            write!(output, $element, values, |x: f32| if x.is_nan() { <$element>::MAX } else { x as $element })
-        };
-    }
+/// Writes floats as floats, complex numbers or truths; `false` for other types.
+fn write_reals(values: impl Iterator<Item = f32>, output: &mut TensorMut<'_>) -> Result<bool, OpError> {
     match output.data_type {
         DataType::Float32 => write!(output, f32, values, |x: f32| x),
         DataType::Float16 => write!(output, f16, values, f16::from_f32),
+        DataType::BFloat16 => write!(output, u16, values, |x: f32| bf16::from_f32(x).to_bits()),
+        DataType::Complex64 => write!(output, [f32; 2], values, |x: f32| [x, 0.0]),
+        DataType::Float64 => write!(output, f64, values, f64::from),
         DataType::Bool => write!(output, u8, values, |x: f32| u8::from(x != 0.0)),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Writes floats, of 32 or 64 bits, as integers.
+fn write_rounded(values: impl Iterator<Item = f64>, output: &mut TensorMut<'_>) -> Result<(), OpError> {
+    macro_rules! integers {
+        ($element:ty) => {
+            write!(output, $element, values, |x: f64| if x.is_nan() { <$element>::MAX } else { x as $element })
+        };
+    }
+    match output.data_type {
         DataType::Int8 => integers!(i8),
         DataType::UInt8 => integers!(u8),
         DataType::Int16 => integers!(i16),
+        DataType::UInt16 => integers!(u16),
         DataType::Int32 => integers!(i32),
-        _ => integers!(i64),
+        DataType::UInt32 => integers!(u32),
+        DataType::Int64 => integers!(i64),
+        small => pack(values, small, output.bytes),
     }
     Ok(())
 }
 
-fn from_integers(values: impl Iterator<Item = i64>, output: &mut TensorMut<'_>) -> Result<(), OpError> {
+fn from_reals(values: impl Iterator<Item = f32> + Clone, output: &mut TensorMut<'_>) -> Result<(), OpError> {
+    if write_reals(values.clone(), output)? {
+        return Ok(());
+    }
+    write_rounded(values.map(f64::from), output)
+}
+
+fn from_doubles(values: impl Iterator<Item = f64> + Clone, output: &mut TensorMut<'_>) -> Result<(), OpError> {
     match output.data_type {
-        DataType::Float32 => write!(output, f32, values, |x: i64| x as f32),
-        DataType::Float16 => write!(output, f16, values, |x: i64| f16::from_f32(x as f32)),
+        DataType::Float64 => write!(output, f64, values, |x: f64| x),
+        DataType::Bool => write!(output, u8, values, |x: f64| u8::from(x != 0.0)),
+        _ => {
+            if !write_reals(values.clone().map(|value| value as f32), output)? {
+                write_rounded(values, output)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn from_integers(values: impl Iterator<Item = i64> + Clone, output: &mut TensorMut<'_>) -> Result<(), OpError> {
+    match output.data_type {
+        DataType::Float64 => write!(output, f64, values, |x: i64| x as f64),
         DataType::Bool => write!(output, u8, values, |x: i64| u8::from(x != 0)),
         DataType::Int8 => write!(output, i8, values, |x: i64| x as i8),
         DataType::UInt8 => write!(output, u8, values, |x: i64| x as u8),
         DataType::Int16 => write!(output, i16, values, |x: i64| x as i16),
+        DataType::UInt16 => write!(output, u16, values, |x: i64| x as u16),
         DataType::Int32 => write!(output, i32, values, |x: i64| x as i32),
-        _ => write!(output, i64, values, |x: i64| x),
+        DataType::UInt32 => write!(output, u32, values, |x: i64| x as u32),
+        DataType::Int64 => write!(output, i64, values, |x: i64| x),
+        _ => drop(write_reals(values.map(|value| value as f32), output)?),
     }
     Ok(())
+}
+
+/// Returns the least and the largest element of a type of less than 8 bits, and its bits.
+fn small_range(data_type: DataType) -> Option<(i64, i64, usize)> {
+    match data_type {
+        DataType::Int4 => Some((-8, 7, 4)),
+        DataType::UInt4 => Some((0, 15, 4)),
+        DataType::Int2 => Some((-2, 1, 2)),
+        _ => None,
+    }
+}
+
+/// Writes floats as integers of less than 8 bits, several a byte, the first in the lowest bits.
+fn pack(values: impl Iterator<Item = f64>, data_type: DataType, bytes: &mut [u8]) {
+    let Some((low, high, bits)) = small_range(data_type) else { return };
+    bytes.fill(0);
+    for (index, value) in values.enumerate() {
+        let saturated = if value.is_nan() { high } else { (value as i64).clamp(low, high) };
+        let place = index * bits;
+        bytes[place / 8] |= ((saturated & ((1 << bits) - 1)) as u8) << (place % 8);
+    }
+}
+
+/// Returns integers of less than 8 bits as floats.
+fn unpack(data_type: DataType, bytes: &[u8], count: usize) -> Vec<f32> {
+    let Some((low, _, bits)) = small_range(data_type) else { return Vec::new() };
+    let element = |index: usize| {
+        let place = index * bits;
+        let found = i64::from(bytes[place / 8] >> (place % 8)) & ((1 << bits) - 1);
+        // Half of the patterns of a signed type are below 0.
+        if low < 0 && found >= 1 << (bits - 1) { (found - (1 << bits)) as f32 } else { found as f32 }
+    };
+    (0..count).map(element).collect()
 }
 
 fn is_real(data_type: DataType) -> bool {
@@ -102,16 +184,16 @@ fn bounds(data_type: DataType) -> Option<(f32, f32)> {
         DataType::Int8 => Some((i8::MIN.into(), i8::MAX.into())),
         DataType::UInt8 => Some((u8::MIN.into(), u8::MAX.into())),
         DataType::Int16 => Some((i16::MIN.into(), i16::MAX.into())),
+        DataType::UInt16 => Some((u16::MIN.into(), u16::MAX.into())),
         _ => None,
     }
 }
 
-/// Whether every integer of type `from` is representable in type `to`. INT64 counts as a 32-bit type here,
-/// because a device stores its elements in 32 bits.
+/// Whether the 32 bits in which a device has an integer of type `from` are those of the result of type `to`.
 fn is_kept(from: DataType, to: DataType) -> bool {
     match (from, to) {
-        (_, DataType::Int32 | DataType::Int64) | (DataType::Bool, _) => true,
-        (DataType::UInt8 | DataType::Int8, DataType::Int16) => true,
+        (_, DataType::Int32 | DataType::UInt32 | DataType::Int64) | (DataType::Bool, _) => true,
+        (DataType::UInt8 | DataType::Int8, DataType::Int16) | (DataType::UInt8, DataType::UInt16) => true,
         _ => from == to,
     }
 }
@@ -119,6 +201,12 @@ fn is_kept(from: DataType, to: DataType) -> bool {
 impl Operator for Cast {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
+        let is_small = |data_type: DataType| small_range(data_type).is_some();
+        let partner = if is_small(input.data_type) { self.to } else { input.data_type };
+        if (is_small(input.data_type) || is_small(self.to)) && partner != DataType::Float32 {
+            let text = format!("a cast from {} to {} is not implemented", input.data_type, self.to);
+            return Err(OpError::unsupported(text));
+        }
         Ok(vec![Inferred { data_type: self.to, shape: input.shape.clone() }])
     }
 
@@ -132,17 +220,40 @@ impl Operator for Cast {
         match input.data_type {
             DataType::Float32 => from_reals(elements::<f32>(input.bytes)?.iter().copied(), output),
             DataType::Float16 => from_reals(elements::<f16>(input.bytes)?.iter().map(|value| value.to_f32()), output),
+            DataType::BFloat16 => {
+                let values = elements::<u16>(input.bytes)?.iter().map(|bits| bf16::from_bits(*bits).to_f32());
+                from_reals(values, output)
+            }
+            DataType::Float64 => from_doubles(elements::<f64>(input.bytes)?.iter().copied(), output),
+            DataType::Complex64 if self.to == DataType::Complex64 => {
+                output.bytes.copy_from_slice(input.bytes);
+                Ok(())
+            }
+            DataType::Complex64 => from_reals(elements::<[f32; 2]>(input.bytes)?.iter().map(|[real, _]| *real), output),
             DataType::Bool => from_integers(input.bytes.iter().map(|truth| i64::from(*truth != 0)), output),
             DataType::Int8 => integers!(i8),
             DataType::UInt8 => integers!(u8),
             DataType::Int16 => integers!(i16),
+            DataType::UInt16 => integers!(u16),
             DataType::Int32 => integers!(i32),
-            _ => integers!(i64),
+            DataType::UInt32 => integers!(u32),
+            DataType::Int64 => integers!(i64),
+            small => {
+                let values = unpack(small, input.bytes, input.shape.elements());
+                from_reals(values.into_iter(), output)
+            }
         }
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         let (from, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
+        if let Some(other) = [from, self.to].into_iter().find(|end| !TYPES[..ON_DEVICE].contains(end)) {
+            return Err(Unsupported::new(format!("a device has no elements of type {other}")));
+        }
+        let is_wide = |end: DataType| is_real(end) || end == DataType::Int64;
+        if (from == DataType::UInt32 && is_wide(self.to)) || (self.to == DataType::UInt32 && is_real(from)) {
+            return Err(Unsupported::new(format!("{from} as {} on a device, whose integers have signs", self.to)));
+        }
         let output = if self.to == DataType::Bool {
             let input = lowering.real_input(0)?;
             let is_zero = Input(0).binary(attache_gpu_ir::BinaryOp::Equal, Constant(0.0));
@@ -192,6 +303,23 @@ mod tests {
         let of_integers = |output: &mut TensorMut<'_>| from_integers([300, -129, 1 << 32].into_iter(), output);
         assert_eq!(cast::<u8>(of_integers, 3), [44, 127, 0]);
         assert_eq!(cast::<i32>(of_integers, 3), [300, -129, 0]);
+    }
+
+    #[test]
+    fn elements_of_less_than_a_byte_are_packed_and_saturate() {
+        let reals = [-9.0, 7.9, f64::NAN, -1.5, 0.5];
+        for (data_type, kept) in [
+            (DataType::Int4, [-8.0, 7.0, 7.0, -1.0, 0.0]),
+            (DataType::UInt4, [0.0, 7.0, 15.0, 0.0, 0.0]),
+            (DataType::Int2, [-2.0, 1.0, 1.0, -1.0, 0.0]),
+        ] {
+            let mut bytes = vec![0xff; data_type.byte_size(reals.len()).unwrap()];
+            pack(reals.into_iter(), data_type, &mut bytes);
+            assert_eq!(unpack(data_type, &bytes, reals.len()), kept, "{data_type}");
+        }
+        let byte = Fact::new(DataType::Int8, [2]);
+        let error = DEFINITIONS[0].infer(&Cast { to: DataType::Int4 }, &[Some(&byte)]).unwrap_err();
+        assert!(matches!(error, OpError::Unsupported(_)));
     }
 
     #[test]
