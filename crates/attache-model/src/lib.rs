@@ -23,5 +23,5 @@ pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor, map};
-pub(crate) use verify::{verify_fields, verify_fields_at};
+pub(crate) use verify::{Long, Longs, verify_fields, verify_fields_at};
 pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

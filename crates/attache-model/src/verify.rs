@@ -2,8 +2,29 @@
 
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, TableVerifier, Vector, Verifiable, Verifier};
 
+/// A number of 64 bits. Some writers align no more than 32 bits, which other runtimes accept, and nothing here reads these
+/// numbers in place.
+pub(crate) struct Long;
+
+impl Verifiable for Long {
+    fn run_verifier(verifier: &mut Verifier<'_, '_>, position: usize) -> Result<(), InvalidFlatbuffer> {
+        verifier.range_in_buffer(position, size_of::<u64>())
+    }
+}
+
+/// A vector of [`Long`] numbers.
+pub(crate) struct Longs;
+
+impl Verifiable for Longs {
+    fn run_verifier(verifier: &mut Verifier<'_, '_>, position: usize) -> Result<(), InvalidFlatbuffer> {
+        let length = verifier.get_uoffset(position)? as usize;
+        let first = position.saturating_add(size_of::<u32>());
+        verifier.range_in_buffer(first, length.saturating_mul(size_of::<u64>()))
+    }
+}
+
 /// Verifies a table whose fields are numbers, vectors of numbers and strings: that those that it has are within the file
-/// and aligned. `fields` lists them in the order of the schema, separated by spaces, each as `name:kind`. The kind is the
+/// and, up to 32 bits, aligned. `fields` lists them in the order of the schema, separated by spaces, each as `name:kind`. The kind is the
 /// size of a number in bytes, `[` and the size of the numbers of a vector, or `text`.
 pub(crate) fn verify_fields(
     verifier: &mut Verifier<'_, '_>,
@@ -22,9 +43,9 @@ pub(crate) fn verify_fields(
             "[1" => visit::<ForwardsUOffset<Vector<'_, u8>>>(table, name, offset)?,
             "[2" => visit::<ForwardsUOffset<Vector<'_, u16>>>(table, name, offset)?,
             "[4" => visit::<ForwardsUOffset<Vector<'_, u32>>>(table, name, offset)?,
-            "[8" => visit::<ForwardsUOffset<Vector<'_, u64>>>(table, name, offset)?,
+            "[8" => visit::<ForwardsUOffset<Longs>>(table, name, offset)?,
             "text" => visit::<ForwardsUOffset<&str>>(table, name, offset)?,
-            _ => visit::<u64>(table, name, offset)?,
+            _ => visit::<Long>(table, name, offset)?,
         };
     }
     table.finish();
@@ -74,5 +95,21 @@ mod tests {
         }
         assert!(check("stride:text").unwrap_err().contains("stride"));
         assert!(check("stride:4 axes:text").unwrap_err().contains("axes"));
+    }
+
+    #[test]
+    fn numbers_of_64_bits_need_the_alignment_of_32() {
+        let options = VerifierOptions::default();
+        let verify =
+            |bytes: &[u8], position| Longs::run_verifier(&mut Verifier::new(&options, bytes), position).is_ok();
+        for position in [0, 4] {
+            let mut bytes = vec![0; position];
+            bytes.extend(2_u32.to_le_bytes());
+            bytes.extend([7; 16]);
+            assert!(verify(&bytes, position));
+            assert!(!verify(&bytes[..bytes.len() - 1], position));
+        }
+        assert!(!verify(&[0, 2, 0, 0, 0], 1), "the length is not aligned");
+        assert!(!verify(&u32::MAX.to_le_bytes(), 0));
     }
 }
