@@ -35,7 +35,7 @@ final class Elements {
         } else if (type == String.class) {
             return DataType.STRING;
         }
-        throw new IllegalArgumentException("Values of " + type.getName() + " stand for no type of tensors.");
+        throw new IllegalArgumentException("DataType error: cannot resolve DataType of " + value.getClass().getName());
     }
 
     /** Returns the shape of an array that stands for a tensor of a type; that of a scalar for a boxed value. */
@@ -59,7 +59,7 @@ final class Elements {
         }
         int length = Array.getLength(value);
         if (length == 0) {
-            throw new IllegalArgumentException("An array has the length 0 in dimension " + axis + "; lengths cannot be 0.");
+            throw new IllegalArgumentException("Array lengths cannot be 0. That of dimension " + axis + " is.");
         }
         if (shape[axis] != -1 && shape[axis] != length) {
             throw new IllegalArgumentException("The parts of an array have different lengths in dimension " + axis + ": "

@@ -150,7 +150,8 @@ public final class Interpreter implements InterpreterApi {
     private static ByteBuffer kept(ByteBuffer buffer) {
         if (buffer == null || !buffer.isDirect()) {
             throw new IllegalArgumentException("Model ByteBuffer should be either a MappedByteBuffer of the model file, or a"
-                    + " direct ByteBuffer; this one is " + (buffer == null ? "null." : "on Java's heap."));
+                    + " direct ByteBuffer using ByteOrder.nativeOrder(). This one is "
+                    + (buffer == null ? "null." : "on Java's heap."));
         }
         if (buffer.isReadOnly()) {
             return buffer;
@@ -487,16 +488,17 @@ public final class Interpreter implements InterpreterApi {
     private int find(String name, boolean isInput) {
         long handle = session.handle();
         int count = isInput ? Natives.inputCount(handle) : Natives.outputCount(handle);
-        String[] names = new String[count];
+        Map<String, Integer> indexes = new LinkedHashMap<>();
         for (int i = 0; i < count; i++) {
-            names[i] = Natives.text(Natives.name(isInput ? Natives.input(handle, i) : Natives.output(handle, i)));
-            if (names[i].equals(name)) {
-                return i;
-            }
+            indexes.putIfAbsent(Natives.text(Natives.name(isInput ? Natives.input(handle, i) : Natives.output(handle, i))), i);
         }
-        String kind = isInput ? "input" : "output";
-        throw new IllegalArgumentException("'" + name + "' is not a valid name for any " + kind + ". Names of " + kind + "s: "
-                + Arrays.toString(names) + ".");
+        Integer index = indexes.get(name);
+        if (index == null) {
+            String kind = isInput ? "input" : "output";
+            throw new IllegalArgumentException("'" + name + "' is not a valid name for any " + kind + ". Names of " + kind
+                    + "s and their indexes are " + indexes);
+        }
+        return index;
     }
 
     /** Returns the key of a signature that exists; the only one for null. */

@@ -44,8 +44,9 @@ final class Session {
         delegates = new ArrayList<>(options.delegates);
         model = path == null ? Natives.openMemory(modelBytes) : Natives.openFile(Natives.bytes(path));
         if (model == 0) {
-            String what = path == null ? "The buffer" : "The file " + path;
-            throw new IllegalArgumentException(what + " does not hold a model that can be run: " + Natives.message());
+            String what = path == null ? "ByteBuffer is not a valid TensorFlow Lite model flatbuffer: " : "Contents of " + path
+                    + " cannot be run: ";
+            throw new IllegalArgumentException(what + Natives.message());
         }
         try {
             build(options);
@@ -68,7 +69,7 @@ final class Session {
         for (int i = 0; i < handles.length; i++) {
             handles[i] = delegates.get(i).getNativeHandle();
             if (handles[i] == 0) {
-                throw new IllegalArgumentException("A delegate has no native handle: " + delegates.get(i));
+                throw new IllegalArgumentException("Internal error: Invalid handle to delegate: " + delegates.get(i));
             }
         }
         int threads = options.numThreads == 0 ? 1 : options.numThreads;
@@ -113,7 +114,7 @@ final class Session {
     /** Returns the interpreter's handle. The caller holds the lock. */
     long handle() {
         if (interpreter == 0) {
-            throw new IllegalStateException("The interpreter was closed.");
+            throw new IllegalStateException("Internal error: The Interpreter has already been closed.");
         }
         return interpreter;
     }
@@ -176,11 +177,11 @@ final class Session {
     void setCancelled(boolean cancelled) {
         synchronized (cancelLock) {
             if (interpreter == 0) {
-                throw new IllegalStateException("The interpreter was closed.");
+                throw new IllegalStateException("Internal error: The Interpreter has already been closed.");
             }
             if (!isCancellable) {
-                throw new IllegalStateException("Runs of this interpreter cannot be cancelled: call setCancellable(true) of"
-                        + " its options first.");
+                throw new IllegalStateException("Cannot cancel the inference: call setCancellable(true) of the interpreter's"
+                        + " options first.");
             }
             isCancelled = cancelled;
             if (cancelled) {

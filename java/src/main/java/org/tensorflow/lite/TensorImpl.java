@@ -179,8 +179,9 @@ final class TensorImpl implements Tensor {
             fits = signature[i] == -1 || signature[i] == shape[i];
         }
         if (!fits) {
-            throw new IllegalArgumentException(this + " cannot have the extents " + Arrays.toString(shape)
-                    + ": the model fixes those of its signature, " + Arrays.toString(signature) + ", that are not -1.");
+            throw new IllegalArgumentException("ResizeInputTensorStrict only allows mutating unknown dimensions identified"
+                    + " by -1. The signature of " + this + " is " + Arrays.toString(signature) + ", not "
+                    + Arrays.toString(shape) + ".");
         }
     }
 
@@ -216,12 +217,12 @@ final class TensorImpl implements Tensor {
         DataType given = Elements.typeOf(value);
         if (!given.javaName().equals(type.javaName())) {
             throw new IllegalArgumentException("Cannot convert between a TensorFlowLite tensor with type " + type
-                    + " (\"" + name + "\") and a Java object of type " + value.getClass().getName()
-                    + " (which is compatible with the TensorFlowLite type " + given + ").");
+                    + " and a Java object of type " + value.getClass().getName()
+                    + " (which is compatible with the TensorFlowLite type " + given + "). The tensor is \"" + name + "\".");
         }
         if (value.getClass().isArray() && Elements.isOfBoxes(value)) {
-            throw new IllegalArgumentException("Arrays of boxed values are not supported for \"" + name + "\": use an array of "
-                    + type.javaName() + ".");
+            throw new IllegalArgumentException("DataType error: cannot resolve DataType of " + value.getClass().getName()
+                    + ". Use an array of " + type.javaName() + " for \"" + name + "\".");
         }
         if (isOutput && !(value instanceof Buffer) && !value.getClass().isArray()) {
             throw new IllegalArgumentException(

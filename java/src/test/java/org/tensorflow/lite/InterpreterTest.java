@@ -188,12 +188,12 @@ public final class InterpreterTest {
             invalid("null", () -> interpreter.resizeInput(0, null));
             invalid("negative", () -> interpreter.resizeInput(0, new int[] {-1, 4}));
             invalid("", () -> interpreter.resizeInput(0, new int[] {1 << 30, 1 << 30, 1 << 30}));
-            invalid("fixes", () -> interpreter.resizeInput(0, new int[] {1, 5}, true));
-            invalid("fixes", () -> interpreter.resizeInput(0, new int[] {4}, true));
+            invalid("only allows mutating unknown dimensions identified by -1", () -> interpreter.resizeInput(0, new int[] {1, 5}, true));
+            invalid("only allows mutating unknown dimensions identified by -1", () -> interpreter.resizeInput(0, new int[] {4}, true));
             squares(interpreter);
         }
         try (Interpreter interpreter = open("fixed")) {
-            invalid("fixes", () -> interpreter.resizeInput(0, new int[] {4, 3}, true));
+            invalid("only allows mutating unknown dimensions identified by -1", () -> interpreter.resizeInput(0, new int[] {4, 3}, true));
             interpreter.resizeInput(0, new int[] {2, 3}, true);
             interpreter.resizeInput(0, new int[] {4, 3});
             interpreter.run(new float[4][3], new float[4][3]);
@@ -236,14 +236,37 @@ public final class InterpreterTest {
             assertEquals(0, interpreter.getInputIndex("a"));
             assertEquals(1, interpreter.getInputIndex("b"));
             assertEquals(0, interpreter.getOutputIndex("sum"));
-            invalid("'sum' is not a valid name for any input", () -> interpreter.getInputIndex("sum"));
-            invalid("[a, b]", () -> interpreter.getInputIndex(null));
+            invalid("'sum' is not a valid name for any input. Names of inputs and their indexes are {a=0, b=1}",
+                    () -> interpreter.getInputIndex("sum"));
+            invalid("{a=0, b=1}", () -> interpreter.getInputIndex(null));
             invalid("'a' is not a valid name for any output", () -> interpreter.getOutputIndex("a"));
             invalid("Invalid input Tensor index: 2", () -> interpreter.getInputTensor(2));
             invalid("Invalid input Tensor index: -1", () -> interpreter.getInputTensor(-1));
             invalid("Invalid output Tensor index: 1", () -> interpreter.getOutputTensor(1));
             assertSame(interpreter.getInputTensor(1), interpreter.getInputTensor(1));
         }
+    }
+
+    /** Programs look for words of TensorFlow Lite's in messages. */
+    @Test
+    public void messagesHaveTheWordsThatProgramsKnow() {
+        try (Interpreter interpreter = open("square")) {
+            String convert = "Cannot convert between a TensorFlowLite tensor with type FLOAT32 and a Java object of type [[I"
+                    + " (which is compatible with the TensorFlowLite type INT32)";
+            invalid(convert, () -> interpreter.run(new int[1][4], new float[1][4]));
+            invalid(convert, () -> interpreter.run(new float[1][4], new int[1][4]));
+            invalid("DataType error: cannot resolve DataType of [[Ljava.lang.Float;",
+                    () -> interpreter.run(new Float[1][4], new float[1][4]));
+            invalid("DataType error: cannot resolve DataType of [D", () -> interpreter.run(new double[4], new float[4]));
+            interpreter.close();
+            try {
+                interpreter.run(new float[1][4], new float[1][4]);
+                throw new AssertionError("a closed interpreter ran");
+            } catch (IllegalStateException error) {
+                assertEquals("Internal error: The Interpreter has already been closed.", error.getMessage());
+            }
+        }
+        invalid("Could not open", () -> new Interpreter(new java.io.File("/no/such/file")));
     }
 
     @Test
