@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::slice;
 
-use attache::Model;
+use attache::{Model, ModelError, ModelErrorKind};
 use attache_abi::report::{ErrorReporter, text_from_c};
 
 use crate::fault::{Fault, Reporter};
@@ -27,7 +27,19 @@ fn from_memory(data: *const c_void, size: usize) -> Result<Model, Fault> {
     // SAFETY: the contract of the C API: the program keeps `size` bytes unchanged until the model and all interpreters
     // made of it are deleted. Nothing refers to them later.
     let bytes = unsafe { slice::from_raw_parts::<'static, u8>(data.cast(), size) };
-    Model::from_static(bytes).map_err(|error| Fault::new(error.to_string()))
+    Model::from_static(bytes).map_err(|error| refused(&error))
+}
+
+/// What TensorFlow Lite says of bytes that are no model.
+const NO_MODEL: &str = "The model is not a valid Flatbuffer buffer";
+
+/// Returns the fault for a model that cannot be read, in the words of TensorFlow Lite where it has some.
+fn refused(error: &ModelError) -> Fault {
+    match error.kind() {
+        ModelErrorKind::NotTflite => Fault::new(NO_MODEL),
+        ModelErrorKind::Corrupt => Fault::new(format!("{NO_MODEL}: {error}")),
+        _ => Fault::new(error.to_string()),
+    }
 }
 
 fn from_file(path: *const c_char) -> Result<Model, Fault> {
@@ -35,7 +47,12 @@ fn from_file(path: *const c_char) -> Result<Model, Fault> {
     let path = unsafe { text_from_c(path) };
     let path =
         path.ok_or_else(|| Fault::new("null, or bytes that are not UTF-8, where the path of a model is expected"))?;
-    Model::from_path(path).map_err(|error| Fault::new(error.to_string()))
+    Model::from_path(path).map_err(|error| match error.kind() {
+        ModelErrorKind::Io => Fault::new(format!("Could not open '{path}'. {error}")),
+        // What a file is instead of a model helps; bytes in memory have no name to look for.
+        ModelErrorKind::NotTflite => Fault::new(format!("{NO_MODEL}: {error}")),
+        _ => refused(&error),
+    })
 }
 
 fn give(open: impl FnOnce() -> Result<Model, Fault>, reporter: Reporter) -> *mut TfLiteModel {

@@ -68,18 +68,22 @@ pub(crate) fn check_selected(configuration: &Configuration, model: &Model) -> Re
     for code in operators.map(|operator| &operator.code).filter(|code| code.custom.is_none()) {
         let wanted = Wanted::new(code);
         if !has_added(configuration, &wanted)? {
-            return Err(Fault::new(format!("the options have no {} in version {}", code.name(), code.version)));
+            // The words of TensorFlow Lite, which programs know.
+            let (name, version) = (code.name(), code.version);
+            let text = format!("Didn't find op for builtin opcode '{name}' version '{version}'. The options lack it.");
+            return Err(Fault::new(text));
         }
     }
     Ok(())
 }
 
-/// Whether a model has a custom operator that the program did not add.
-pub(crate) fn has_unresolved(configuration: &Configuration, model: &Model) -> bool {
-    let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
-    operators.any(|operator| {
+/// Returns the names of the custom operators of a model that the program did not add.
+pub(crate) fn unresolved<'a>(configuration: &Configuration, model: &'a Model) -> Vec<&'a str> {
+    let operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    let others = operators.filter(|operator| {
         operator.code.custom.is_some() && !has_added(configuration, &Wanted::new(&operator.code)).unwrap_or(false)
-    })
+    });
+    others.filter_map(|operator| operator.code.custom.as_deref()).collect()
 }
 
 /// Whether the program added an operator, one by one or with functions that find it.

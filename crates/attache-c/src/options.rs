@@ -14,7 +14,7 @@ use crate::delegates::{Found, delegate_at};
 use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
-use crate::operators::{Added, Resolver, has_unresolved};
+use crate::operators::{Added, Resolver, unresolved};
 
 /// Options of interpreters.
 #[derive(Clone, Default)]
@@ -107,11 +107,17 @@ impl Configuration {
             let has_others = operators.any(|operator| operator.code.custom.is_some())
                 || !self.added.is_empty()
                 || self.resolver.is_some();
-            match fault.is_unsupported && has_others {
-                // The program may still add a delegate that takes the operator.
-                true if has_unresolved(self, model) => Fault::with_status(TfLiteStatus::UNRESOLVED_OPS, fault.text),
-                true => Fault::new(fault.text),
-                false => fault,
+            let names = unresolved(self, model);
+            // Others of these may be Attaché's own.
+            let name = names.iter().find(|name| fault.text.contains(*name)).or(names.first());
+            match (fault.is_unsupported && has_others, name) {
+                // The program may still add a delegate that takes the operator. The words are those that programs know.
+                (true, Some(name)) => {
+                    let text = format!("Encountered unresolved custom op: {name}. {}", fault.text);
+                    Fault::with_status(TfLiteStatus::UNRESOLVED_OPS, text)
+                }
+                (true, None) => Fault::new(fault.text),
+                (false, _) => fault,
             }
         })
     }

@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<c_int>,
     /// Where each node of the file runs.
     places: Vec<Place>,
+    /// The name of the delegate of each partition, and the tensors that others read of it.
+    written: Vec<(String, Vec<usize>)>,
 }
 
 /// Where a node of the file runs.
@@ -70,18 +72,25 @@ impl Plan {
             place.unit(node).into_iter().for_each(|unit| members.entry(unit).or_default().push(node));
         }
         let mut numbers = vec![0; places.len()];
+        let mut written = Vec::new();
         for (unit, own) in &members {
             numbers[own[0]] = match (unit, &places[own[0]]) {
                 (Unit::Partition(_), Place::Partition(_, delegate)) => {
                     let (inputs, outputs) = crossing(source, own, &places);
                     nodes.add_partition(delegate, &inputs, &outputs);
+                    written.push((delegate.clone(), outputs.iter().map(|output| *output as usize).collect()));
                     nodes.len() - 1
                 }
                 _ => own[0],
             };
         }
         let order = order(source, &members).iter().map(|first| numbers[*first] as c_int).collect();
-        Self { nodes, order, places }
+        Self { nodes, order, places, written }
+    }
+
+    /// Returns the name of the delegate of each partition, and the tensors that others read of it.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (&str, Vec<usize>)> {
+        self.written.iter().map(|(name, tensors)| (name.as_str(), tensors.clone()))
     }
 
     /// Whether the plan is still that of the subgraph.

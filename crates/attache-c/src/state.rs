@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
-use attache::{Interpreter, InterpreterBuilder, Model};
+use attache::{Delegate, Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
 
@@ -179,6 +179,24 @@ impl State {
         subgraph.give_addresses(&mut access)?;
         subgraph.is_allocated = true;
         subgraph.bind(&mut access, &devices, may_stay);
+        let index = subgraph.index;
+        self.note_writers(index)
+    }
+
+    /// Notes in the tensors of a subgraph which delegate in C writes them. Delegates of one name are not told apart.
+    fn note_writers(&mut self, subgraph: usize) -> Result<(), Fault> {
+        let external = self.configuration.external.clone();
+        let delegate =
+            |name: &str| match external.iter().filter(|own| Delegate::name(&***own) == name).collect::<Vec<_>>()[..] {
+                [only] => only.as_ptr(),
+                _ => std::ptr::null_mut(),
+            };
+        let mut writers = vec![std::ptr::null_mut(); self.subgraph(subgraph)?.tensors.len()];
+        for (name, tensors) in self.plan(subgraph)?.written() {
+            tensors.into_iter().for_each(|tensor| writers[tensor] = delegate(name));
+        }
+        let found = self.subgraph_mut(subgraph)?;
+        writers.into_iter().enumerate().for_each(|(tensor, writer)| found.tensors.note_writer(tensor, writer));
         Ok(())
     }
 
@@ -233,7 +251,7 @@ impl State {
     }
 
     fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
-        let preserves = self.configuration.preserves && subgraph == MAIN;
+        let (preserves, may_stay) = (self.configuration.preserves && subgraph == MAIN, self.may_stay);
         self.follow_strings(subgraph)?;
         let (subgraph, mut access) = self.ready(subgraph)?;
         for (position, tensor) in subgraph.inputs.iter().enumerate() {
@@ -257,7 +275,7 @@ impl State {
             subgraph.note_shapes(&mut access)?;
         }
         for position in 0..subgraph.outputs.len() {
-            subgraph.fetch(position, &access)?;
+            subgraph.fetch(position, may_stay, &access)?;
         }
         drop(access);
         if preserves { self.fetch_intermediates() } else { Ok(()) }
@@ -471,7 +489,7 @@ impl Subgraph {
     }
 
     /// Copies an output to the memory of its tensor, which has the size that the output had in the run.
-    fn fetch(&mut self, position: usize, access: &Access<'_>) -> Result<(), Fault> {
+    fn fetch(&mut self, position: usize, may_stay: bool, access: &Access<'_>) -> Result<(), Fault> {
         let tensor = self.outputs[position] as usize;
         if self.tensors.has_strings(tensor) {
             return self.read_strings(position, access);
@@ -483,8 +501,7 @@ impl Subgraph {
             return Ok(());
         }
         if self.bound.has_output(position) {
-            self.tensors.note_fresh(tensor);
-            return Ok(());
+            return self.tensors.note_output(tensor, may_stay);
         }
         let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);
@@ -492,8 +509,7 @@ impl Subgraph {
         access.read(position, &mut storage.bytes_mut().unwrap_or_default()[..size])?;
         let address = storage.address();
         self.tensors.set_data(tensor, address, self.allocation(tensor));
-        self.tensors.note_fresh(tensor);
-        Ok(())
+        self.tensors.note_output(tensor, may_stay)
     }
 
     /// Returns how the bytes of a tensor that is no constant are allocated.
@@ -524,12 +540,19 @@ impl Subgraph {
     fn give_addresses(&mut self, access: &mut Access<'_>) -> Result<(), Fault> {
         self.note_dynamic(access);
         let shared = self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize);
-        let shared = shared.chain(self.variables.iter().copied());
-        for tensor in shared.filter(|tensor| self.tensors.may_move(*tensor) && !self.dynamic.contains(tensor)) {
+        let shared: BTreeSet<usize> = shared.chain(self.variables.iter().copied()).collect();
+        for tensor in
+            shared.iter().copied().filter(|tensor| self.tensors.may_move(*tensor) && !self.dynamic.contains(tensor))
+        {
             self.storage.entry(tensor).or_default();
         }
         let mut addresses = Vec::new();
         for (tensor, storage) in &mut self.storage {
+            let is_shared = shared.contains(tensor);
+            // Nothing is written to memory for other tensors, so that any size of it will do.
+            if !is_shared && matches!(storage, Storage::Custom(..)) {
+                continue;
+            }
             let (is_first, is_new) = (storage.bytes().is_none(), !storage.has(self.tensors.bytes(*tensor)));
             storage.fit(self.tensors.bytes(*tensor))?;
             let bytes = storage.bytes_mut().unwrap_or_default();

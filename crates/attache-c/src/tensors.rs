@@ -9,8 +9,9 @@ use attache::model::Tensor;
 use attache::{DataType, Model, Quantization};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate, TfLiteFloatArray,
-    TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteTensor, TfLiteType,
+    NULL_BUFFER_HANDLE, TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate,
+    TfLiteFloatArray, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType,
+    TfLiteTensor, TfLiteType,
 };
 use attache_external::opaque::tensor_memory::free_parts;
 use attache_external::{copy_from_handle, free_handle};
@@ -161,6 +162,23 @@ impl Tensors {
         }
         self.tensor(index).data_is_stale = false;
         Ok(())
+    }
+
+    /// Notes that a run wrote an output. Where the program set the handle of a delegate's buffer and said that the bytes in
+    /// memory are stale, those of the buffer are the output; unless they may stay there, they are copied.
+    pub(crate) fn note_output(&mut self, index: usize, may_stay: bool) -> Result<(), Fault> {
+        if !self.handles.contains(&index) || self.on_device.contains(&index) || !self.tensor(index).data_is_stale {
+            self.note_fresh(index);
+            return Ok(());
+        }
+        if may_stay { Ok(()) } else { self.refresh(index) }
+    }
+
+    /// Notes which delegate writes a tensor; null for none. A tensor with a handle is that of the handle's delegate.
+    pub(crate) fn note_writer(&mut self, index: usize, delegate: *mut TfLiteDelegate) {
+        if !self.handles.contains(&index) && self.tensor(index).buffer_handle == NULL_BUFFER_HANDLE {
+            self.tensor(index).delegate = delegate;
+        }
     }
 
     /// Notes that the bytes of a tensor in memory are those of the last run, or those that the program copied there.

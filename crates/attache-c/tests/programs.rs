@@ -100,7 +100,7 @@ fn of_custom() -> Vec<u8> {
     let subgraph = builder.subgraph("main");
     let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
     builder.operator(subgraph, OperatorBuilder::custom("Double", [], [x], [y]));
-    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]).metadata("note", [1, 2]);
     builder.finish()
 }
 

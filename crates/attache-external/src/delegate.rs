@@ -73,6 +73,12 @@ impl ExternalDelegate {
         Ok(Self { source: Arc::new(source), name: name.to_owned() })
     }
 
+    /// Returns the delegate as C code has it.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut TfLiteDelegate {
+        self.source.as_ptr()
+    }
+
     /// Returns why the delegate last failed to prepare a graph or its kernels, once; `None` if it did not fail since the
     /// last call. An interpreter runs the operators of such a delegate elsewhere, so that its being built does not tell.
     #[must_use]

@@ -27,6 +27,8 @@ pub(crate) type StepWithData = unsafe extern "C" fn(*mut c_void, *mut TfLiteCont
 pub(crate) struct Operator {
     pub(crate) code: TfLiteBuiltinOperator,
     pub(crate) name: Option<CString>,
+    /// The name where the program has it, which programs compare.
+    pub(crate) given: *const c_char,
     pub(crate) version: c_int,
     pub(crate) user_data: *mut c_void,
     pub(crate) init: Option<Init>,
@@ -50,6 +52,7 @@ impl Operator {
         Self {
             code,
             name,
+            given: std::ptr::null(),
             version,
             user_data,
             init: None,
@@ -66,6 +69,9 @@ impl Operator {
 
     /// Returns the operator's name as C has it; null if it has none.
     pub(crate) fn name(&self) -> *const c_char {
+        if !self.given.is_null() {
+            return self.given;
+        }
         self.name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr())
     }
 

@@ -136,7 +136,7 @@ impl COperator {
             inputs..inputs + outputs,
             inputs + outputs..used.len(),
         );
-        let session = Session::of_operator(tensors, node, threads);
+        let session = Session::of_operator(tensors, node, declaration.metadata(), threads);
         // SAFETY: the session was just made, and nobody else has it.
         unsafe {
             let node = &raw mut (*(*session).node(0)).node;

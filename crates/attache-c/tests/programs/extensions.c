@@ -99,6 +99,11 @@ static TfLiteStatus opaque_prepare(TfLiteOpaqueContext* context, TfLiteOpaqueNod
 }
 
 static TfLiteStatus opaque_twice(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node) {
+  const char* note = NULL;
+  size_t length = 0;
+  CHECK(TfLiteOpaqueContextGetMetadata(context, "note", &note, &length) == kTfLiteOk);
+  CHECK(length == 2 && memcmp(note, "\1\2", 2) == 0);
+  CHECK(TfLiteOpaqueContextGetMetadata(context, "none", &note, &length) == kTfLiteError);
   const TfLiteOpaqueTensor* input = TfLiteOpaqueNodeGetInput(context, node, 0);
   TfLiteOpaqueTensor* output = TfLiteOpaqueNodeGetOutput(context, node, 0);
   const float* from = TfLiteOpaqueTensorData(input);
@@ -145,7 +150,9 @@ static void operators(const char* path) {
   runs(path, options);
   CHECK(made == freed && invoked == 3);
 
-  TfLiteOperator* operator = TfLiteOperatorCreate(kTfLiteBuiltinCustom, "Double", 1, NULL);
+  static const char name[] = "Double";
+  TfLiteOperator* operator = TfLiteOperatorCreate(kTfLiteBuiltinCustom, name, 1, NULL);
+  CHECK(TfLiteOperatorGetCustomName(operator) == name);
   TfLiteOperatorSetPrepare(operator, opaque_prepare);
   TfLiteOperatorSetInvoke(operator, opaque_twice);
   options = TfLiteInterpreterOptionsCreate();
@@ -215,6 +222,11 @@ static void delegates(const char* path) {
   CHECK(attache_interpreter_delegated_count(interpreter) == 1);
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   CHECK(((const float*)TfLiteTensorData(TfLiteInterpreterGetOutputTensor(interpreter, 0)))[0] == 100.0f);
+  /* What a delegate writes is its own, so that no other one may have a buffer for it. */
+  TfLiteTensor* sum = TfLiteInterpreterGetTensor(interpreter, TfLiteInterpreterGetOutputTensorIndex(interpreter, 0));
+  CHECK(sum->delegate == &adder && sum->buffer_handle == kTfLiteNullBufferHandle);
+  CHECK(TfLiteInterpreterGetInputTensor(interpreter, 0)->delegate == NULL);
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, sum, 0, &failing) == kTfLiteError && sum->delegate == &adder);
   TfLiteInterpreterDelete(interpreter);
 
   /* The failure of a delegate is an error. With ModifyGraphWithDelegate, the interpreter stays as it was. */
@@ -305,6 +317,19 @@ static void handles(const char* path) {
   TfLiteTensor* sum = TfLiteInterpreterGetTensor(interpreter, TfLiteInterpreterGetOutputTensorIndex(interpreter, 0));
   CHECK(TfLiteInterpreterSetBufferHandle(interpreter, sum, 3, cpu) == kTfLiteOk && sum->buffer_handle == 3);
   TfLiteXNNPackDelegateDelete(cpu);
+  sum->delegate = NULL;
+
+  /* The buffer of an output whose bytes are stale before a run has the result, and is copied unless it may stay there. */
+  CHECK(TfLiteInterpreterSetBufferHandle(interpreter, sum, 42, &owner) == kTfLiteOk);
+  for (int may_stay = 0; may_stay < 2; ++may_stay) {
+    copied = 0;
+    sum->data_is_stale = true;
+    TfLiteSetAllowBufferHandleOutput(interpreter, may_stay);
+    CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk && copied == !may_stay && sum->data_is_stale == may_stay);
+    CHECK(may_stay || sum->data.f[3] == 42.0f);
+  }
+  TfLiteSetAllowBufferHandleOutput(interpreter, false);
+  sum->data_is_stale = false;
 
   /* Stale bytes without a buffer are an error. */
   TfLiteTensor* b = TfLiteInterpreterGetInputTensor(interpreter, 1);
@@ -313,7 +338,7 @@ static void handles(const char* path) {
   b->data_is_stale = false;
   CHECK(TfLiteInterpreterInvoke(interpreter) == kTfLiteOk);
   TfLiteInterpreterDelete(interpreter);
-  CHECK(freed_handles == 2);
+  CHECK(freed_handles == 3);
 }
 
 int main(int argc, char** argv) {

@@ -66,7 +66,9 @@ static void models(const char* path) {
   CHECK(TfLiteModelCreateWithErrorReporter(bytes, 0, report, &reported) == NULL && errors() == 1);
   CHECK(TfLiteModelCreateWithErrorReporter(NULL, size, report, &reported) == NULL && errors() == 1);
   CHECK(TfLiteModelCreateFromFileWithErrorReporter("/no/such/file", report, &reported) == NULL && errors() == 1);
-  CHECK(strstr(last, "/no/such/file") != NULL);
+  CHECK(strstr(last, "Could not open '/no/such/file'.") == last);
+  CHECK(TfLiteModelCreateWithErrorReporter("no model, but 20 bytes", 20, report, &reported) == NULL && errors() == 1);
+  CHECK(strcmp(last, "The model is not a valid Flatbuffer buffer") == 0);
   CHECK(TfLiteModelCreateFromFileWithErrorReporter(NULL, report, &reported) == NULL && errors() == 1);
   free(bytes);
   TfLiteModelDelete(NULL);
@@ -236,6 +238,7 @@ static void custom_allocations(const TfLiteModel* model) {
   TfLiteInterpreter* interpreter = TfLiteInterpreterCreate(model, options);
   /* The options have no operators. */
   CHECK(TfLiteInterpreterCreateWithSelectedOps(model, options) == NULL && errors() == 1);
+  CHECK(strstr(last, "Didn't find op for builtin opcode 'ADD' version '1'.") != NULL);
   TfLiteInterpreterOptionsDelete(options);
   const int* inputs = TfLiteInterpreterInputTensorIndices(interpreter);
   const int* outputs = TfLiteInterpreterOutputTensorIndices(interpreter);

@@ -94,11 +94,21 @@ static void tensors(void) {
   CHECK(u.quantization.params == NULL);
   u.sparsity = calloc(1, sizeof(TfLiteSparsity));
   u.sparsity->traversal_order = TfLiteIntArrayCreate(2);
+  u.sparsity->dim_metadata_size = 2;
+  u.sparsity->dim_metadata = malloc(2 * sizeof(TfLiteDimensionMetadata));
+  /* A dense dimension has no arrays: what its fields hold is nothing to be freed. */
+  memset(u.sparsity->dim_metadata, 0x55, 2 * sizeof(TfLiteDimensionMetadata));
+  u.sparsity->dim_metadata[0].format = kTfLiteDimDense;
+  u.sparsity->dim_metadata[1].format = kTfLiteDimSparseCSR;
+  u.sparsity->dim_metadata[1].array_segments = TfLiteIntArrayCreate(2);
+  u.sparsity->dim_metadata[1].array_indices = TfLiteIntArrayCreate(3);
   TfLiteTensorDataFree(&u);
   CHECK(u.data.raw == NULL);
   TfLiteTensorFree(&u);
   TfLiteTensorFree(&t);
   TfLiteSparsityFree(NULL);
+  u.allocation_type = kTfLitePersistentRo;
+  CHECK(TfLiteTensorGetAllocationStrategy(&u) == kTfLiteAllocationStrategyMalloc);
   CHECK(TfLiteTensorRealloc(8, NULL) == kTfLiteError);
 }
 

@@ -49,8 +49,8 @@ unsafe fn create(
     user_data: *mut c_void,
 ) -> *mut TfLiteOperator {
     // SAFETY: the caller states it.
-    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_owned());
-    Operator::new(code, name, version, user_data).into_raw()
+    let own = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_owned());
+    Operator { given: name, ..Operator::new(code, own, version, user_data) }.into_raw()
 }
 
 #[unsafe(no_mangle)]

@@ -8,34 +8,11 @@ use attache_abi::{
     TfLiteStatus, TfLiteTensor, TfLiteType,
 };
 
+use super::tensor_memory::{
+    TfLiteTensorGetAllocationStrategy, TfLiteTensorGetBufferAddressStability, TfLiteTensorGetDataKnownStep,
+    TfLiteTensorGetDataStability, TfLiteTensorGetShapeKnownStep,
+};
 use crate::guard::guard;
-
-/// How the memory of tensors behaves, by allocation type: who allocated it, how long its address is the same, how long
-/// its content is, and from which step on the content and the shape are known. Numbers are those of TensorFlow Lite's
-/// enums `TfLiteAllocationStrategy`, `TfLiteRunStability` and `TfLiteRunStep`; 0 is unknown.
-static BEHAVIOUR: [[c_int; 5]; 9] = [
-    [1, 3, 3, 1, 1],
-    [2, 3, 3, 1, 1],
-    [3, 1, 2, 3, 2],
-    [3, 1, 3, 3, 2],
-    [4, 2, 2, 3, 3],
-    [0, 2, 2, 2, 2],
-    [0; 5],
-    [5, 3, 2, 3, 3],
-    [0; 5],
-];
-
-/// Returns a column of `BEHAVIOUR` for a tensor; 0 for null.
-///
-/// # Safety
-///
-/// The tensor is null or valid.
-unsafe fn behaviour(tensor: *const TfLiteTensor, column: usize) -> c_int {
-    // SAFETY: the caller states it.
-    let tensor = unsafe { tensor.as_ref() };
-    let row = tensor.and_then(|tensor| BEHAVIOUR.get(usize::try_from(tensor.allocation_type.0).ok()?));
-    row.map_or(0, |row| row[column])
-}
 
 /// Returns an extent of a list; -1 if there is none.
 ///
@@ -141,31 +118,31 @@ pub unsafe extern "C" fn TfLiteOpaqueTensorGetAllocationType(tensor: *const TfLi
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetAllocationStrategy(tensor: *const TfLiteTensor) -> c_int {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(0, || unsafe { behaviour(tensor, 0) })
+    unsafe { TfLiteTensorGetAllocationStrategy(tensor) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetBufferAddressStability(tensor: *const TfLiteTensor) -> c_int {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(0, || unsafe { behaviour(tensor, 1) })
+    unsafe { TfLiteTensorGetBufferAddressStability(tensor) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetDataStability(tensor: *const TfLiteTensor) -> c_int {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(0, || unsafe { behaviour(tensor, 2) })
+    unsafe { TfLiteTensorGetDataStability(tensor) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetDataKnownStep(tensor: *const TfLiteTensor) -> c_int {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(0, || unsafe { behaviour(tensor, 3) })
+    unsafe { TfLiteTensorGetDataKnownStep(tensor) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetShapeKnownStep(tensor: *const TfLiteTensor) -> c_int {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(0, || unsafe { behaviour(tensor, 4) })
+    unsafe { TfLiteTensorGetShapeKnownStep(tensor) }
 }
 
 #[unsafe(no_mangle)]

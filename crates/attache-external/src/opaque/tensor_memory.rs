@@ -5,14 +5,14 @@
 use std::ffi::{c_char, c_void};
 
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteDimensionMetadata, TfLiteFloatArray, TfLiteIntArray,
-    TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteSparsity, TfLiteStatus, TfLiteTensor,
-    TfLiteType,
+    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteDimensionMetadata, TfLiteDimensionType, TfLiteFloatArray,
+    TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteSparsity, TfLiteStatus,
+    TfLiteTensor, TfLiteType,
 };
 
 /// By allocation type: what `TfLiteTensorGet…` return. The numbers are those of the enums `TfLiteAllocationStrategy`,
 /// `TfLiteRunStability` and `TfLiteRunStep`; 0 is "unknown" in each.
-static STRATEGIES: [i32; 9] = [1, 2, 3, 3, 4, 0, 0, 5, 0];
+static STRATEGIES: [i32; 9] = [1, 2, 3, 3, 4, 4, 0, 5, 0];
 static ADDRESS_STABILITIES: [i32; 9] = [3, 3, 1, 1, 2, 2, 0, 3, 0];
 static DATA_STABILITIES: [i32; 9] = [3, 3, 2, 3, 2, 2, 0, 2, 0];
 static DATA_STEPS: [i32; 9] = [1, 1, 3, 3, 3, 2, 0, 3, 0];
@@ -93,8 +93,11 @@ unsafe fn free_sparsity(sparsity: *mut TfLiteSparsity) {
         TfLiteIntArray::free(parts.block_map);
         for index in 0..usize::try_from(parts.dim_metadata_size).unwrap_or(0) {
             let metadata: TfLiteDimensionMetadata = *parts.dim_metadata.add(index);
-            TfLiteIntArray::free(metadata.array_segments);
-            TfLiteIntArray::free(metadata.array_indices);
+            // Those who fill in a dense dimension leave the arrays of sparse ones as they find them.
+            if metadata.format != TfLiteDimensionType::DENSE {
+                TfLiteIntArray::free(metadata.array_segments);
+                TfLiteIntArray::free(metadata.array_indices);
+            }
         }
         libc::free(parts.dim_metadata.cast());
         libc::free(sparsity.cast());

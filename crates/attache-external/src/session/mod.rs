@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use attache::graph::{Graph, NodeId};
-use attache::{Clustering, Model};
+use attache::{Clustering, Metadata, Model};
 use attache_abi::report::{ContextHead, text_of_c};
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateParams, TfLiteNode, TfLiteOperator, TfLiteTensor};
 
@@ -66,6 +66,8 @@ pub(crate) struct Session {
     pub(crate) outputs: Vec<c_int>,
     pub(crate) variables: Vec<c_int>,
     pub(crate) name: CString,
+    /// The metadata of the model file.
+    metadata: Vec<Metadata>,
     errors: Vec<String>,
 }
 
@@ -103,16 +105,24 @@ impl Session {
         let mut is_output = vec![false; view.graph.tensors.len()];
         view.graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
         let (consumers, threads) = (view.graph.consumers(), view.threads);
+        let metadata = view.model.metadata().to_vec();
         let claims = Claims { view, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
-        let session = Self { plans: vec![plan], inputs, outputs, variables, name, ..Self::new(tensors, nodes) };
+        let session =
+            Self { plans: vec![plan], inputs, outputs, variables, name, metadata, ..Self::new(tensors, nodes) };
         let session = Self { claims: Some(claims), ..session };
         session.with_threads(Some(threads)).into_raw()
     }
 
-    /// Makes a session with these tensors and one node, for an operator.
-    pub(crate) fn of_operator(tensors: Tensors, node: HostNode, threads: Option<usize>) -> *mut Self {
+    /// Makes a session with these tensors and one node, for an operator of a model with this metadata.
+    pub(crate) fn of_operator(
+        tensors: Tensors,
+        node: HostNode,
+        metadata: &[Metadata],
+        threads: Option<usize>,
+    ) -> *mut Self {
         let session = Self::new(tensors, vec![Box::new(node)]);
-        Self { plans: vec![Integers::new(&[0])], ..session }.with_threads(threads).into_raw()
+        let session = Self { plans: vec![Integers::new(&[0])], metadata: metadata.to_vec(), ..session };
+        session.with_threads(threads).into_raw()
     }
 
     /// Has the context recommend a number of threads, if it is known.
@@ -137,6 +147,7 @@ impl Session {
             outputs: Vec::new(),
             variables: Vec::new(),
             name: CString::default(),
+            metadata: Vec::new(),
             errors: Vec::new(),
         }
     }
@@ -280,7 +291,7 @@ impl Session {
         }
         // SAFETY: the caller states that a zero byte ends the text.
         let name = unsafe { CStr::from_ptr(name) }.to_str().ok()?;
-        Some(self.source()?.0.metadata_named(name)?)
+        self.metadata.iter().find(|entry| entry.name == name).map(|entry| &entry.bytes[..])
     }
 }
 

@@ -151,6 +151,12 @@ impl Declaration<'_> {
         (definition.parse)(&body)?.combination().ok_or_else(unknown)
     }
 
+    /// Returns the metadata of the model file.
+    #[must_use]
+    pub fn metadata(&self) -> &[attache_model::Metadata] {
+        self.callees.model().metadata()
+    }
+
     /// Whether the subgraph with this index has two inputs and no operators, and returns the second input.
     pub(crate) fn returns_second(&self, subgraph: i32) -> bool {
         let subgraphs = self.callees.model().subgraphs();

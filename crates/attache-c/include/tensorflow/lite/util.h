@@ -9,6 +9,9 @@
 
 namespace tflite {
 
+// The alignment, in bytes, that memory of a program has to have for tensors.
+constexpr int kDefaultTensorAlignment = 64;
+
 // Returns an array in memory of malloc.
 inline TfLiteIntArray* ConvertArrayToTfLiteIntArray(int size, const int* elements) {
   TfLiteIntArray* array = TfLiteIntArrayCreate(size);
