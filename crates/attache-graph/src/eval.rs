@@ -5,7 +5,7 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape, Strings, strings};
+use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape, SharedBuffer, Strings, strings};
 
 use crate::{HashTable, OpError};
 
@@ -37,6 +37,34 @@ pub struct TensorMut<'a> {
     pub bytes: &'a mut [u8],
     /// Quantization parameters; `None` for a tensor that is not quantized.
     pub quantization: Option<&'a Quantization>,
+}
+
+/// A tensor that is passed by reference: to and from subgraphs, and to and from variables. Clones share the elements.
+#[derive(Clone, Debug)]
+pub struct PassedTensor {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Extents per axis, outermost first.
+    pub shape: Shape,
+    /// The elements in row-major order, in exactly as many bytes as the shape needs. Of a tensor of strings, all bytes
+    /// ([`Strings`]).
+    pub bytes: SharedBuffer,
+}
+
+impl PassedTensor {
+    /// Returns a constant as a tensor that shares its memory. `None` if it has too few bytes, or if memory to align them
+    /// cannot be allocated.
+    #[must_use]
+    pub fn from_constant(constant: &Constant) -> Option<Self> {
+        let bytes = SharedBuffer::constant(constant.aligned_bytes()?);
+        Some(Self { data_type: constant.data_type, shape: constant.shape.clone(), bytes })
+    }
+
+    /// Returns the tensor as a constant that shares its memory.
+    #[must_use]
+    pub fn to_constant(&self) -> Constant {
+        Constant { data_type: self.data_type, shape: self.shape.clone(), bytes: self.bytes.to_bytes() }
+    }
 }
 
 impl<'a> TensorRef<'a> {
@@ -97,13 +125,12 @@ fn typed(is: DataType, expected: DataType) -> Result<(), OpError> {
 /// Services of the interpreter that an operator can use during its evaluation: other subgraphs, outputs of
 /// unknown shape, and variables.
 pub trait Host {
-    /// Runs another subgraph of the model on these inputs and returns the shape and the bytes of each of its
-    /// outputs.
+    /// Runs another subgraph of the model on these inputs and returns its outputs.
     ///
     /// # Errors
     ///
     /// Fails where the subgraph fails, or where there is no interpreter.
-    fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
+    fn run_subgraph(&mut self, subgraph: usize, inputs: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError>;
 
     /// Allocates `size` bytes for the output with index `output`, whose shape or size `infer` can't tell even from the
     /// input values, and returns them for the operator to write. The output has this shape.
@@ -164,7 +191,7 @@ pub trait Host {
     /// # Errors
     ///
     /// Fails if no variable has this handle, or if there is no interpreter.
-    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
         let _ = handle;
         Err(OpError::unsupported(NO_HOST))
     }
@@ -174,7 +201,7 @@ pub trait Host {
     /// # Errors
     ///
     /// Fails if no variable has this handle, or if there is no interpreter.
-    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+    fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
         let _ = (handle, value);
         Err(OpError::unsupported(NO_HOST))
     }
@@ -396,7 +423,8 @@ impl Cache {
 
 /// Everything that one evaluation of an operator on the CPU reads, writes and uses.
 pub struct Eval<'a> {
-    /// The inputs in the model file's order; `None` for an optional input that is left out.
+    /// The inputs in the model file's order; `None` for an optional input that is left out, and for the one that
+    /// [`Op::updates`](crate::Op::updates) names where the output has its elements already.
     pub inputs: Vec<Option<TensorRef<'a>>>,
     /// The outputs in the model file's order. Empty if their shapes can't be inferred, in which case the
     /// operator calls [`Host::set_output`]. Strings are set by [`Eval::set_strings`].

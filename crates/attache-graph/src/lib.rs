@@ -14,7 +14,7 @@ mod op;
 mod patch;
 
 pub use error::{OpError, Unsupported};
-pub use eval::{Cache, CachedValue, Eval, Handle, Host, SharedCache, StoredValues, TensorMut, TensorRef};
+pub use eval::{Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, StoredValues, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
 pub use graph::{Graph, InvalidGraph, Node, NodeId, Tensor, TensorId};
 pub use hash_table::HashTable;

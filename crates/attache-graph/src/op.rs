@@ -5,7 +5,7 @@ use std::fmt;
 
 use attache_base::{Constant, Shape};
 
-use crate::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
+use crate::{Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, Unsupported};
 
 /// An operator of the model, including its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
@@ -48,6 +48,30 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Fails where the inputs' values are invalid or the operator is not implemented for them.
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
 
+    /// Whether the operator passes tensors on as a whole and touches no elements, so that it runs by
+    /// [`pass`](Self::pass) and not by [`eval`](Self::eval).
+    fn passes_tensors(&self) -> bool {
+        false
+    }
+
+    /// Runs an operator that [passes tensors on](Self::passes_tensors): takes the inputs by reference, `None` for an
+    /// optional one that is left out, and returns the outputs.
+    ///
+    /// # Errors
+    ///
+    /// As [`eval`](Self::eval).
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let _ = (inputs, host);
+        Err(OpError::unsupported("it passes no tensors on"))
+    }
+
+    /// Returns the index of the input whose elements the only output has, apart from those that [`eval`](Self::eval)
+    /// replaces; `None` for all other operators. The interpreter may then evaluate without that input, on an output that
+    /// contains its elements. `eval` writes nothing if it fails.
+    fn updates(&self) -> Option<usize> {
+        None
+    }
+
     /// Lowers the operator: emits the GPU primitives that compute its outputs into `lowering`.
     ///
     /// # Errors
@@ -83,8 +107,8 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns how the operator uses a resource variable, if it creates the handle of one or assigns one;
-    /// `None` for all other operators, reads of variables included.
+    /// Returns how the operator uses a resource variable, if it creates the handle of one, or reads or assigns one;
+    /// `None` for all other operators.
     fn variable_use(&self) -> Option<VariableUse<'_>> {
         None
     }
@@ -144,6 +168,11 @@ pub enum VariableUse<'a> {
         container: &'a str,
         /// Name of the variable, unique in the container.
         name: &'a str,
+    },
+    /// The only output is the value of the variable whose handle is an input.
+    Read {
+        /// Index of the input with the handle.
+        handle: usize,
     },
     /// Assigns the value of one input to the variable whose handle is another input.
     Assign {

@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use attache_base::Shape;
-use attache_graph::{Eval, Fact, Inferred, Lowering, Op, OpError, Unsupported, VariableUse, WorkingMemory};
+use attache_graph::{
+    Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, Unsupported, VariableUse, WorkingMemory,
+};
 use attache_model::OperatorCode;
 use attache_model::schema::BuiltinOperator;
 
@@ -206,6 +208,18 @@ impl Op for Registered {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         guarded(&self.name, "eval", || self.op.eval(eval))?
+    }
+
+    fn passes_tensors(&self) -> bool {
+        self.call("passes_tensors", false, |op| op.passes_tensors())
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        guarded(&self.name, "pass", || self.op.pass(inputs, host))?
+    }
+
+    fn updates(&self) -> Option<usize> {
+        self.call("updates", None, |op| op.updates())
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use attache_base::{Bytes, Constant, DataType, Serial, Shape};
 use attache_gpu_ir::{HostTensor, Scalar, interpret};
 use attache_graph::{
-    Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, Quantized, TensorId, TensorMut, TensorRef,
+    Eval, Fact, Graph, Host, Inferred, Lowering, Node, OpError, PassedTensor, Quantized, TensorId, TensorMut, TensorRef,
 };
 use attache_model::Model;
 use attache_ops::PackedKind;
@@ -105,7 +105,7 @@ impl Value {
 struct States(Vec<(usize, Vec<u8>)>);
 
 impl Host for States {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
     }
 

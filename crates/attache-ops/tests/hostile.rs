@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use attache_base::{Bytes, Constant, DataType, Quantization, Serial, Shape, strings};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, Quantized, TensorMut, TensorRef};
+use attache_graph::{
+    Cache, Eval, Fact, Graph, Host, Inferred, Lowering, OpError, PassedTensor, Quantized, TensorMut, TensorRef,
+};
 use attache_model::Model;
 
 /// Number of random variants of each case. Each variant changes one or two inputs of the original case.
@@ -137,7 +139,7 @@ struct NoHost {
 }
 
 impl Host for NoHost {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
     }
 

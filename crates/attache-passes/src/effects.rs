@@ -68,6 +68,6 @@ fn resource(graph: &Graph, makers: &[Option<NodeId>], handle: TensorId) -> Optio
         VariableUse::Handle { container, name } => {
             Some(Variable::Resource { container: container.to_owned(), name: name.to_owned() })
         }
-        VariableUse::Assign { .. } => None,
+        VariableUse::Read { .. } | VariableUse::Assign { .. } => None,
     }
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use attache_base::{AlignedBuffer, Bytes, Constant, DataType, Serial, Shape};
-use attache_graph::{Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
+use attache_graph::{
+    Cache, Eval, Fact, Graph, Host, Inferred, Node, OpError, PassedTensor, TensorId, TensorMut, TensorRef,
+};
 
 use crate::{FoldedConstants, Found, Rule, has_side_effects, visits};
 
@@ -242,7 +244,7 @@ fn aligned(fact: &Fact) -> Result<Bytes, OpError> {
 struct NoHost;
 
 impl Host for NoHost {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         Err(OpError::unsupported("it runs a subgraph"))
     }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{
-    Conversion, Eval, Fact, Inferred, Lowering, Op, OpError, TensorMut, Unsupported, VariableUse, WorkingMemory,
+    Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, TensorMut, Unsupported, VariableUse,
+    WorkingMemory,
 };
 
 use super::inputs::{Facts, Input};
@@ -47,6 +48,22 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// Computes the outputs on the CPU; see [`Op::eval`]. Not called where all outputs are empty, unless
     /// [`runs_when_empty`](Self::runs_when_empty).
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
+
+    /// Whether the operator passes tensors on as a whole; see [`Op::passes_tensors`].
+    fn passes_tensors(&self) -> bool {
+        false
+    }
+
+    /// Passes tensors on; see [`Op::pass`].
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let _ = (inputs, host);
+        Err(OpError::unsupported("it passes no tensors on"))
+    }
+
+    /// Returns the input that the operator may update in place; see [`Op::updates`].
+    fn updates(&self) -> Option<usize> {
+        None
+    }
 
     /// Whether `eval` runs even where all outputs are empty. True for operators with side effects, and for
     /// operators whose `eval` reports errors that `infer` and `check_scales` do not.
@@ -166,6 +183,18 @@ impl Op for Declared {
         }
     }
 
+    fn passes_tensors(&self) -> bool {
+        self.operator.passes_tensors()
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        self.operator.pass(inputs, host)
+    }
+
+    fn updates(&self) -> Option<usize> {
+        self.operator.updates()
+    }
+
     #[cfg(feature = "lowering")]
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
         self.operator.lower(lowering)
@@ -204,7 +233,7 @@ impl Op for Declared {
 #[cfg(test)]
 mod tests {
     use attache_base::Serial;
-    use attache_graph::{Cache, Host, TensorRef};
+    use attache_graph::Cache;
 
     use super::*;
     use crate::input;
@@ -237,7 +266,7 @@ mod tests {
     struct NoHost;
 
     impl Host for NoHost {
-        fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+        fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
             Err(OpError::unsupported("no subgraphs here"))
         }
     }

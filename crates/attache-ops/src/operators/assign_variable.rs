@@ -1,9 +1,9 @@
 //! ASSIGN_VARIABLE: assigns a value of any type and shape to a resource variable.
 
-use attache_base::{Bytes, Constant};
-use attache_graph::{Eval, Handle, Inferred, OpError, VariableUse};
+use attache_graph::{Eval, Handle, Host, Inferred, OpError, PassedTensor, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::callee::{argument, passes_only};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -25,9 +25,18 @@ impl Operator for AssignVariable {
         Some(VariableUse::Assign { handle: 0, value: 1 })
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let (handle, value) = (Handle::from_bytes(eval.input(0)?.bytes)?, eval.input(1)?);
-        let bytes = Bytes::from_vec(value.bytes.to_vec());
-        eval.host.set_variable(handle, Constant { data_type: value.data_type, shape: value.shape.clone(), bytes })
+    fn passes_tensors(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let handle = Handle::from_bytes(&argument(&inputs, 0)?.bytes)?;
+        let value = inputs.into_iter().nth(1).flatten().ok_or_else(|| OpError::invalid("input 1 is missing"))?;
+        host.set_variable(handle, value)?;
+        Ok(Vec::new())
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 }

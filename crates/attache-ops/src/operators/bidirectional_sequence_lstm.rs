@@ -3,7 +3,7 @@
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Primitive;
-use attache_graph::{Cache, Eval, Host, Inferred, Lowering, OpError, TensorMut, TensorRef, Unsupported};
+use attache_graph::{Cache, Eval, Host, Inferred, Lowering, OpError, PassedTensor, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, one_of};
@@ -83,7 +83,7 @@ struct Direction<'a> {
 }
 
 impl Host for Direction<'_> {
-    fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, subgraph: usize, inputs: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         self.host.run_subgraph(subgraph, inputs)
     }
 

@@ -94,14 +94,21 @@ impl Operator for DynamicUpdateSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let [operand, update, indices] = [eval.input(0)?, eval.input(1)?, eval.input(2)?];
-        check(operand.shape, update.shape, indices.shape)?;
-        let starts = starts(operand.shape, update.shape, &indices.integers()?);
-        let size = operand.data_type.bits().unwrap_or(8) / 8;
-        let output = &mut *eval.outputs[0].bytes;
-        output.copy_from_slice(operand.bytes);
-        replace(output, operand.shape, update.bytes, update.shape, &starts, size);
+        let (update, indices) = (eval.input(1)?, eval.input(2)?);
+        let operand = eval.optional(0);
+        let Some(output) = eval.outputs.first_mut() else { return Err(OpError::invalid("its output has no shape")) };
+        check(output.shape, update.shape, indices.shape)?;
+        let starts = starts(output.shape, update.shape, &indices.integers()?);
+        let size = output.data_type.bits().unwrap_or(8) / 8;
+        if let Some(operand) = operand {
+            output.bytes.copy_from_slice(operand.bytes);
+        }
+        replace(output.bytes, output.shape, update.bytes, update.shape, &starts, size);
         Ok(())
+    }
+
+    fn updates(&self) -> Option<usize> {
+        Some(0)
     }
 
     /// Gathers, for each element, the one of the block that may replace it, and selects those that lie in the block.

@@ -1,10 +1,10 @@
 //! IF: runs one of two subgraphs of the model.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
+use crate::shared::callee::{Callee, argument, arguments, passes_only, shapes_of, stated_types, truth};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -60,12 +60,18 @@ impl Operator for If {
         Ok(outputs.map(output).collect())
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let branch = if truth(eval.input(0)?.bytes)? { &self.then_branch } else { &self.else_branch };
-        let inputs = arguments(eval, 1)?;
-        let outputs = eval.host.run_subgraph(branch.index, &inputs)?;
-        let mut outputs = outputs.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    fn passes_tensors(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let is_true = truth(&argument(&inputs, 0)?.bytes)?;
+        let branch = if is_true { &self.then_branch } else { &self.else_branch };
+        host.run_subgraph(branch.index, arguments(inputs, 1)?)
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 
     /// True, because a branch may assign variables.

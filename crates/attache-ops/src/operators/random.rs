@@ -5,7 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use attache_base::{Constant, DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::random_bits::philox;
@@ -71,7 +71,7 @@ impl Generator {
     /// Calls `draw` with the numbers that follow those of the last run.
     fn continued<T>(&self, eval: &mut Eval<'_>, draw: impl FnOnce(&mut Numbers) -> T) -> Result<T, OpError> {
         let handle = eval.host.variable_handle(CONTAINER, &self.name)?;
-        let kept = eval.host.variable(handle)?.and_then(|value| value.integers());
+        let kept = eval.host.variable(handle)?.and_then(|value| value.to_constant().integers());
         let mut numbers = match kept.as_deref() {
             Some(&[seed, other, counter]) => Numbers { seeds: [seed as u64, other as u64], counter: counter as u64 },
             _ if self.seeds == [0, 0] => {
@@ -86,7 +86,9 @@ impl Generator {
         };
         let made = draw(&mut numbers);
         let [seed, other] = numbers.seeds.map(|seed| seed as i64);
-        eval.host.set_variable(handle, Constant::from_values([3], &[seed, other, numbers.counter as i64]))?;
+        let kept = Constant::from_values([3], &[seed, other, numbers.counter as i64]);
+        let kept = PassedTensor::from_constant(&kept);
+        eval.host.set_variable(handle, kept.ok_or_else(|| OpError::out_of_memory("the state of a generator"))?)?;
         Ok(made)
     }
 }

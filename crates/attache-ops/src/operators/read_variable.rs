@@ -1,10 +1,10 @@
 //! READ_VARIABLE: the value of a resource variable.
 
 use attache_base::DataType;
-use attache_graph::{Eval, Handle, Inferred, OpError};
+use attache_graph::{Eval, Handle, Host, Inferred, OpError, PassedTensor, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{deliver, stated_types};
+use crate::shared::callee::{argument, passes_only, stated_types};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -36,18 +36,25 @@ impl Operator for ReadVariable {
         Ok(self.types.iter().map(|data_type| Inferred { data_type: *data_type, shape: shape.clone() }).collect())
     }
 
-    /// True, because `eval` fails where the variable has no value, or one of another type or shape.
-    fn runs_when_empty(&self) -> bool {
+    fn variable_use(&self) -> Option<VariableUse<'_>> {
+        Some(VariableUse::Read { handle: 0 })
+    }
+
+    fn passes_tensors(&self) -> bool {
         true
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let value = eval.host.variable(Handle::from_bytes(eval.input(0)?.bytes)?)?;
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let value = host.variable(Handle::from_bytes(&argument(&inputs, 0)?.bytes)?)?;
         let value = value.ok_or_else(|| OpError::invalid("the variable is read before it is assigned"))?;
         if value.data_type != self.types[0] {
             let reason = format!("the variable is of type {}; it is read as {}", value.data_type, self.types[0]);
             return Err(OpError::invalid(reason));
         }
-        deliver(eval, 0, value.shape, &value.bytes)
+        Ok(vec![value])
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 }

@@ -2,10 +2,10 @@
 //! range stands for the last one.
 
 use attache_base::DataType;
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types};
+use crate::shared::callee::{Callee, argument, arguments, passes_only, shapes_of, stated_types};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -65,14 +65,20 @@ impl Operator for Case {
         Ok(outputs.map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let [index] = eval.input(0)?.values::<i32>()? else { return Err(OpError::invalid("it takes one index")) };
+    fn passes_tensors(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let index = <[u8; 4]>::try_from(&argument(&inputs, 0)?.bytes[..]);
+        let index = i32::from_ne_bytes(index.map_err(|_| OpError::invalid("it takes one index"))?);
         let last = self.branches.len() - 1;
-        let branch = &self.branches[usize::try_from(*index).map_or(last, |index| index.min(last))];
-        let inputs = arguments(eval, 1)?;
-        let outputs = eval.host.run_subgraph(branch.index, &inputs)?;
-        let mut outputs = outputs.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+        let branch = &self.branches[usize::try_from(index).map_or(last, |index| index.min(last))];
+        host.run_subgraph(branch.index, arguments(inputs, 1)?)
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 
     /// True, because a branch may assign variables.

@@ -2,10 +2,10 @@
 //! This file runs the subgraph.
 
 use attache_base::DataType;
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types};
+use crate::shared::callee::{Callee, arguments, passes_only, shapes_of, stated_types};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -40,11 +40,16 @@ impl Operator for Composite {
         Ok(outputs.map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let inputs = arguments(eval, 0)?;
-        let outputs = eval.host.run_subgraph(self.decomposition.index, &inputs)?;
-        let mut outputs = outputs.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    fn passes_tensors(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        host.run_subgraph(self.decomposition.index, arguments(inputs, 0)?)
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 
     /// True, because the subgraph may assign variables.

@@ -106,16 +106,23 @@ impl Operator for StablehloScatter {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let [operand, indices, updates] = [eval.input(0)?, eval.input(1)?, eval.input(2)?];
-        self.check(operand.shape, indices.shape, updates.shape)?;
+        let (indices, updates) = (eval.input(1)?, eval.input(2)?);
+        let operand = eval.optional(0);
+        let Some(output) = eval.outputs.first_mut() else { return Err(OpError::invalid("its output has no shape")) };
+        self.check(output.shape, indices.shape, updates.shape)?;
         let vectors = vectors(&indices.integers()?, indices.shape, self.axes.vector);
-        let output = &mut eval.outputs[0];
-        output.bytes.copy_from_slice(operand.bytes);
-        with_combinable!(operand.data_type, T => {
+        if let Some(operand) = operand {
+            output.bytes.copy_from_slice(operand.bytes);
+        }
+        with_combinable!(output.data_type, T => {
             let (given, made) = (elements::<T>(updates.bytes)?, elements_mut::<T>(output.bytes)?);
             self.scatter((given, updates.shape), &vectors, (made, output.shape));
         });
         Ok(())
+    }
+
+    fn updates(&self) -> Option<usize> {
+        Some(0)
     }
 }
 

@@ -1,10 +1,10 @@
 //! WHILE: runs a subgraph of the model on its own outputs while a condition subgraph returns true.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError, TensorRef};
+use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{Callee, arguments, deliver, shapes_of, stated_types, truth};
+use crate::shared::callee::{Callee, arguments, passes_only, shapes_of, stated_types, truth};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -50,13 +50,6 @@ impl While {
     }
 }
 
-/// Returns the current values of the loop as inputs of a subgraph, with the types and quantization parameters
-/// of the initial inputs `like`.
-fn as_inputs<'a>(values: &'a [(Shape, Vec<u8>)], like: &[TensorRef<'a>]) -> Vec<TensorRef<'a>> {
-    let pairs = values.iter().zip(like);
-    pairs.map(|((shape, bytes), like)| TensorRef { shape, bytes, is_constant: false, ..*like }).collect()
-}
-
 impl Operator for While {
     /// Infers the types and shapes of the outputs, which are the values after the last iteration. A shape is
     /// known where no iteration changes it.
@@ -78,19 +71,23 @@ impl Operator for While {
         Ok(self.values.iter().zip(shapes).map(|(data_type, shape)| Inferred { data_type: *data_type, shape }).collect())
     }
 
-    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let first = arguments(eval, 0)?;
-        let mut values: Vec<_> = first.iter().map(|input| (input.shape.clone(), input.bytes.to_vec())).collect();
+    fn passes_tensors(&self) -> bool {
+        true
+    }
+
+    fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
+        let mut values = arguments(inputs, 0)?;
         loop {
-            let inputs = as_inputs(&values, &first);
-            let answer = eval.host.run_subgraph(self.condition.index, &inputs)?;
-            if !truth(answer.first().map_or(&[], |(_, bytes)| bytes))? {
-                break;
+            let answer = host.run_subgraph(self.condition.index, values.clone())?;
+            if !truth(answer.first().map_or(&[], |answer| &answer.bytes))? {
+                return Ok(values);
             }
-            values = eval.host.run_subgraph(self.body.index, &inputs)?;
+            values = host.run_subgraph(self.body.index, values)?;
         }
-        let mut outputs = values.into_iter().enumerate();
-        outputs.try_for_each(|(index, (shape, bytes))| deliver(eval, index, shape, &bytes))
+    }
+
+    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+        Err(passes_only())
     }
 
     /// True, because the subgraphs may assign variables.

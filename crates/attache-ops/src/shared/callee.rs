@@ -2,7 +2,7 @@
 //! subgraph, and its inferred output shapes. Independent of how subgraphs are run.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Fact, OpError, TensorRef};
+use attache_graph::{Fact, OpError, PassedTensor};
 
 use crate::Declaration;
 use crate::subgraphs::Callees;
@@ -85,27 +85,26 @@ pub(crate) fn shapes_of(inputs: &[Option<&Fact>]) -> Vec<Option<Shape>> {
     inputs.iter().map(|input| input.and_then(|input| input.shape.clone())).collect()
 }
 
-/// Sets the shape and bytes of output `index`. An error where the output is already allocated for another
-/// shape.
-pub(crate) fn deliver(eval: &mut Eval<'_>, index: usize, shape: Shape, bytes: &[u8]) -> Result<(), OpError> {
-    let sized = eval.outputs.get_mut(index).filter(|output| output.data_type != DataType::String);
-    let Some(output) = sized else { return eval.host.set_output(index, shape, bytes) };
-    if *output.shape != shape || output.bytes.len() != bytes.len() {
-        let planned = output.shape;
-        return Err(OpError::invalid(format!("output {index} is of the shape {shape} where {planned} was planned")));
-    }
-    output.bytes.copy_from_slice(bytes);
-    Ok(())
-}
-
 /// Returns the types of an operator's outputs, as the model file states them.
 pub(crate) fn stated_types(declaration: &Declaration<'_>) -> Vec<DataType> {
     declaration.outputs.iter().map(|output| output.data_type).collect()
 }
 
 /// Returns the operator's inputs from index `first` on. An error where one is missing.
-pub(crate) fn arguments<'a>(eval: &Eval<'a>, first: usize) -> Result<Vec<TensorRef<'a>>, OpError> {
-    (first..eval.inputs.len()).map(|index| eval.input(index)).collect()
+pub(crate) fn arguments(inputs: Vec<Option<PassedTensor>>, first: usize) -> Result<Vec<PassedTensor>, OpError> {
+    let given = inputs.into_iter().enumerate().skip(first);
+    given.map(|(index, input)| input.ok_or_else(|| OpError::invalid(format!("input {index} is missing")))).collect()
+}
+
+/// Returns an input that the operator requires.
+pub(crate) fn argument(inputs: &[Option<PassedTensor>], index: usize) -> Result<&PassedTensor, OpError> {
+    let input = inputs.get(index).and_then(Option::as_ref);
+    input.ok_or_else(|| OpError::invalid(format!("input {index} is missing")))
+}
+
+/// Returns the error of `eval` for an operator that passes tensors on.
+pub(crate) fn passes_only() -> OpError {
+    OpError::unsupported("it passes tensors on, which only an interpreter has")
 }
 
 /// Returns the boolean of a condition, given its bytes. An error unless it has exactly one element.

@@ -350,7 +350,7 @@ fn run(
     }
     check_implemented(&graph, subgraph, &assignment)?;
     let weights = &mut SharedWeights::default();
-    let prepared = Prepared::new(graph, subgraph, assignment.steps, &options.limits, weights)?;
+    let prepared = Prepared::new(graph, (subgraph, false), assignment.steps, &options.limits, weights)?;
     let mut executor = Executor::new(Arc::new(prepared), options)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // An input without memory is not read by any node.

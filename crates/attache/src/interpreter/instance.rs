@@ -132,7 +132,7 @@ impl Instance {
     }
 
     /// Fails if an input is bound to memory on a device, which the host does not write.
-    fn check_not_bound(&self, input: usize) -> Result<(), Error> {
+    pub(super) fn check_not_bound(&self, input: usize) -> Result<(), Error> {
         match self.executor.is_input_bound(input) {
             true => Err(Error::usage(format!("input {input} is bound; write to its memory, or unbind it"))),
             false => Ok(()),
@@ -183,7 +183,7 @@ impl Instance {
     }
 
     /// Fails if an output or kept tensor, `what` for people, is bound to memory on a device.
-    fn check_readable(&self, output: usize, what: &str) -> Result<(), Error> {
+    pub(super) fn check_readable(&self, output: usize, what: &str) -> Result<(), Error> {
         match self.executor.is_output_bound(output) {
             true => Err(Error::usage(format!("{what} is bound; read the memory that it is bound to, or unbind it"))),
             false => Ok(()),
@@ -345,7 +345,7 @@ fn no_memory(input: usize) -> Error {
     )
 }
 
-fn no_output(output: usize) -> Error {
+pub(super) fn no_output(output: usize) -> Error {
     no_value(&format!("output {output}"))
 }
 

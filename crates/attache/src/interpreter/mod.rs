@@ -3,6 +3,7 @@
 
 mod bindings;
 mod builder;
+mod carry;
 mod compiled;
 mod instance;
 mod run;
@@ -514,7 +515,8 @@ impl Interpreter {
     pub fn report(&self) -> Report {
         let instance = self.instance();
         let panics = instance.panics().into_iter().chain(self.core().environment.panics()).collect();
-        Report { panics, io_bytes: instance.executor.io_bytes(), ..instance.report.clone() }
+        let (io_bytes, copied_bytes) = (instance.executor.io_bytes(), self.core().environment.copied());
+        Report { panics, io_bytes, copied_bytes, ..instance.report.clone() }
     }
 }
 

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Constant, DataType, Parallel, Pool, Serial, Shape};
-use attache_graph::{Graph, Handle, HashTable, OpError, TensorId, TensorRef};
+use attache_base::{Parallel, Pool, Serial, Shape, SharedBuffer};
+use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId};
 
 use super::cancellation::StartedRun;
 use super::executor::Executor;
@@ -55,6 +55,8 @@ pub(crate) struct Environment {
     /// Messages of delegates that panicked during the preparation of called subgraphs, or in the runs of
     /// executors that have been replaced since. At most [`MOST_PANICS`].
     panics: BTreeSet<String>,
+    /// Bytes of tensors that were copied so far to pass them on.
+    copied: u64,
 }
 
 /// Resource variables and hash tables. A variable's handle is its index in `values`, that of a table its number with the
@@ -63,7 +65,7 @@ pub(crate) struct Environment {
 struct Resources {
     /// The handle of each variable, by container and name.
     handles: BTreeMap<String, BTreeMap<String, usize>>,
-    values: Vec<Option<Constant>>,
+    values: Vec<Option<PassedTensor>>,
     /// The hash tables by their numbers; `None` before a table is filled.
     tables: Tables,
 }
@@ -77,7 +79,7 @@ const TABLE: u64 = 1 << 63;
 /// A copy of the state that a run leaves for the next one: resource variables, variable tensors of called
 /// subgraphs, and which subgraphs CALL_ONCE has run.
 pub(crate) struct Variables {
-    resources: Vec<Option<Constant>>,
+    resources: Vec<Option<PassedTensor>>,
     tables: Tables,
     tensors: Vec<(usize, Vec<Vec<u8>>)>,
     done: BTreeSet<usize>,
@@ -98,6 +100,7 @@ impl Environment {
             steps: 0,
             failure: None,
             panics: BTreeSet::new(),
+            copied: 0,
         }
     }
 
@@ -166,6 +169,11 @@ impl Environment {
         self.panics.iter().cloned().chain(now).collect()
     }
 
+    /// Returns the bytes of tensors that were copied so far to pass them on.
+    pub(crate) fn copied(&self) -> u64 {
+        self.copied
+    }
+
     fn note_panics(&mut self, panics: Vec<String>) {
         let room = MOST_PANICS.saturating_sub(self.panics.len());
         self.panics.extend(panics.into_iter().take(room));
@@ -198,7 +206,7 @@ impl Environment {
 
     /// Takes the executor of a subgraph, prepared for inputs of these types and shapes, out of the
     /// environment. The caller puts it back after the run.
-    fn prepared(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+    fn prepared(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Executor, OpError> {
         let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
         if let Some(executor) = known {
             if fits(executor.graph(), inputs) {
@@ -219,7 +227,7 @@ impl Environment {
         self.prepare(subgraph, inputs)
     }
 
-    fn prepare(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Executor, OpError> {
+    fn prepare(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Executor, OpError> {
         self.count(PREPARATION)?;
         let subgraphs = self.plans.model.subgraphs();
         if subgraphs.get(subgraph).is_none_or(|subgraph| subgraph.inputs.len() != inputs.len()) {
@@ -275,9 +283,9 @@ impl Subgraphs for Environment {
     fn call(
         &mut self,
         subgraph: usize,
-        inputs: &[TensorRef<'_>],
+        inputs: Vec<PassedTensor>,
         parallel: &dyn Parallel,
-    ) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    ) -> Result<Vec<PassedTensor>, OpError> {
         if self.active.contains(&subgraph) {
             return Err(OpError::invalid(format!("it runs subgraph {subgraph}, which is running already")));
         }
@@ -285,9 +293,9 @@ impl Subgraphs for Environment {
             return Err(OpError::unsupported(format!("more than {MOST_NESTED} subgraphs that run each other")));
         }
         self.count(1)?;
-        let mut executor = self.prepared(subgraph, inputs)?;
+        let mut executor = self.prepared(subgraph, &inputs)?;
         self.active.push(subgraph);
-        let result = run(&mut executor, inputs, parallel, self);
+        let result = executor.call(inputs, parallel, self);
         self.active.pop();
         self.subgraphs.insert(subgraph, Some(executor));
         result.map_err(|error| self.fail(error))
@@ -295,7 +303,7 @@ impl Subgraphs for Environment {
 
     fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError> {
         if !self.done.contains(&subgraph) {
-            self.call(subgraph, &[], parallel)?;
+            self.call(subgraph, Vec::new(), parallel)?;
             self.done.insert(subgraph);
         }
         Ok(())
@@ -312,15 +320,24 @@ impl Subgraphs for Environment {
         Handle(next as u64)
     }
 
-    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
         let value = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get(index));
         value.cloned().ok_or_else(no_variable)
     }
 
-    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+    fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
         let slot = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get_mut(index));
         *slot.ok_or_else(no_variable)? = Some(value);
         Ok(())
+    }
+
+    fn release_variable(&mut self, handle: Handle, value: &SharedBuffer) -> bool {
+        let slot = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get_mut(index));
+        slot.is_some_and(|slot| slot.take_if(|held| held.bytes.is_same(value)).is_some())
+    }
+
+    fn note_copied(&mut self, bytes: usize) {
+        self.copied = self.copied.saturating_add(bytes as u64);
     }
 
     fn table_handle(&mut self, table: i32) -> Handle {
@@ -361,34 +378,10 @@ fn no_variable() -> OpError {
 }
 
 /// Whether the inputs of the graph have the types and shapes of `inputs`.
-fn fits(graph: &Graph, inputs: &[TensorRef<'_>]) -> bool {
-    let fits = |(id, input): (&TensorId, &TensorRef<'_>)| {
+fn fits(graph: &Graph, inputs: &[PassedTensor]) -> bool {
+    let fits = |(id, input): (&TensorId, &PassedTensor)| {
         let fact = graph.fact(*id);
-        fact.data_type == input.data_type && fact.shape.as_ref() == Some(input.shape)
+        fact.data_type == input.data_type && fact.shape.as_ref() == Some(&input.shape)
     };
     graph.inputs.len() == inputs.len() && graph.inputs.iter().zip(inputs).all(fits)
-}
-
-fn run(
-    executor: &mut Executor,
-    inputs: &[TensorRef<'_>],
-    parallel: &dyn Parallel,
-    environment: &mut Environment,
-) -> Result<Vec<(Shape, Vec<u8>)>, Error> {
-    for (index, input) in inputs.iter().enumerate() {
-        if input.data_type == DataType::String {
-            executor.write(index, input.bytes)?;
-            continue;
-        }
-        let into = executor.input_mut(index)?.filter(|into| into.len() == input.bytes.len());
-        let into =
-            into.ok_or_else(|| Error::new(ErrorKind::Model, format!("input {index} of a subgraph does not fit")))?;
-        into.copy_from_slice(input.bytes);
-    }
-    executor.run_with(parallel, environment)?;
-    let output = |index: usize| {
-        let value = executor.output(index)?.map(|(shape, bytes)| (shape.clone(), bytes.to_vec()));
-        value.ok_or_else(|| Error::new(ErrorKind::Unsupported, format!("output {index} of a subgraph has no value")))
-    };
-    (0..executor.graph().outputs.len()).map(output).collect()
 }

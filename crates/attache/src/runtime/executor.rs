@@ -5,16 +5,20 @@
 //! tensors get buffers outside the arena.
 
 mod bindings;
+mod calls;
+
+pub(crate) use calls::CarriedValues;
 
 use std::sync::Arc;
 
 use attache_base::parallel::Succession;
 use attache_base::{AlignedBuffer, Parallel, Serial, Shape, Stopwatch, copy};
-use attache_graph::{Cache, Graph, Node, NodeId, TensorId, WorkingMemory};
+use attache_graph::{Cache, Graph, Node, NodeId, OpError, TensorId, WorkingMemory};
 use attache_model::ModelLocation;
 
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
+use super::node::by_reference::{Planned, Way, run_passing, run_reshape, run_update};
 use super::node::{Lists, keep_states, run_node, run_resized};
 use super::options::Options;
 use super::prepare::{Prepared, PreparedStep};
@@ -44,6 +48,8 @@ pub(crate) struct Executor {
     run_queue: Option<RunQueue>,
     /// What inputs and outputs are bound to.
     bound: bindings::Bound,
+    /// Inputs and outputs that were carried over from run to run.
+    carried: calls::Carried,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
@@ -56,7 +62,10 @@ impl Executor {
     /// Makes the kernels of the partitions, and allocates the memory of the plan.
     pub(crate) fn new(prepared: Arc<Prepared>, options: &Options) -> Result<Self, Error> {
         let graph = &prepared.graph;
-        let memory = Memory::new(graph, &prepared.plan, &prepared.touched)?;
+        let mut memory = Memory::new(graph, &prepared.plan, &prepared.touched)?;
+        if !prepared.is_called {
+            memory.keep_inputs(graph)?;
+        }
         let step = |step: &PreparedStep| match step {
             PreparedStep::Partition(partition) => Ok(Step::Partition(partition.delegated()?)),
             PreparedStep::Node { id, cache, working } => {
@@ -85,8 +94,8 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let (bound, lists) = (bindings::Bound::default(), Lists::default());
-        let mut executor = Self { prepared, steps, memory, run_queue, bound, made: false, times, lists };
+        let (bound, carried, lists) = Default::default();
+        let mut executor = Self { prepared, steps, memory, run_queue, bound, carried, made: false, times, lists };
         executor.reset_variables();
         Ok(executor)
     }
@@ -105,10 +114,13 @@ impl Executor {
     pub(crate) fn input_mut(&mut self, input: usize) -> Result<Option<&mut [u8]>, Error> {
         self.keep_input(input)?;
         self.bound.written(input);
+        self.carried.written(input);
         if let Some(run_queue) = &mut self.run_queue {
             run_queue.touch(input);
         }
-        Ok(self.prepared.graph.inputs.get(input).and_then(|id| self.memory.input_mut(*id)))
+        let graph = &self.prepared.graph;
+        let Some(id) = graph.inputs.get(input) else { return Ok(None) };
+        self.memory.input_mut(graph, *id)
     }
 
     /// Copies the value of an input to the arena if only the memory of the device contains it. Required
@@ -125,6 +137,9 @@ impl Executor {
     /// Returns the size of an input in bytes; `None` if there is no such input.
     pub(crate) fn input_size(&self, input: usize) -> Option<usize> {
         let id = *self.prepared.graph.inputs.get(input)?;
+        if self.memory.is_passed(id) {
+            return self.prepared.graph.fact(id).byte_size();
+        }
         self.memory.tensor(&self.prepared.graph, id).map(|(_, bytes)| bytes.len())
     }
 
@@ -132,6 +147,7 @@ impl Executor {
     /// the input, unless it is one of strings.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
         self.bound.written(input);
+        self.carried.written(input);
         let Self { prepared, steps, memory, run_queue, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
@@ -139,7 +155,7 @@ impl Executor {
                 run_queue.write((input, bytes), graph, memory, partition);
                 Ok(())
             }
-            _ => memory.write_input(graph.inputs[input], bytes),
+            _ => memory.write_input(graph, graph.inputs[input], bytes),
         }
     }
 
@@ -151,7 +167,7 @@ impl Executor {
 
     /// Returns the shape and the size in bytes of an output; `None` if the output has no value.
     pub(crate) fn output_size(&self, output: usize) -> Option<(&Shape, usize)> {
-        if !self.has_outputs() {
+        if !self.has_outputs() || self.carried.is_given(output) {
             return None;
         }
         let id = *self.prepared.graph.outputs.get(output)?;
@@ -230,11 +246,11 @@ impl Executor {
     /// Starts `times` runs in the run queue under the single id `run`, and does not wait for them; `None`
     /// without a run queue.
     pub(crate) fn start(&mut self, run: RunId, times: usize) -> Option<Result<(), Error>> {
-        let Self { prepared, steps, memory, run_queue, bound, .. } = self;
+        let Self { prepared, steps, memory, run_queue, bound, carried, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
             (Some(run_queue), [Step::Partition(partition)]) => {
-                let checked = bound.check(graph);
+                let checked = bound.check(graph).and_then(|()| carried.start(graph, times));
                 Some(checked.and_then(|()| run_queue.start((run, times), graph, memory, partition)))
             }
             _ => None,
@@ -303,18 +319,22 @@ impl Executor {
         matches!(self.steps[..], [Step::Partition(_)])
     }
 
-    /// Copies the inputs and variables of equal shape from `other`, an executor of the same subgraph whose
+    /// Takes over the inputs and variables of equal shape from `other`, an executor of the same subgraph whose
     /// arena contains its inputs.
     pub(crate) fn keep_values_of(&mut self, other: &Self) {
-        let ids: Vec<_> = self.prepared.graph.inputs.iter().copied().chain(variables(&self.prepared.graph)).collect();
-        for id in ids {
+        let graph = &self.prepared.graph;
+        for id in graph.inputs.iter().copied().chain(variables(graph)) {
             if let Some((shape, bytes)) = other.memory.tensor(&other.prepared.graph, id)
-                && self.prepared.graph.fact(id).shape.as_ref() == Some(shape)
+                && graph.fact(id).shape.as_ref() == Some(shape)
             {
                 // Where memory for strings is lacking, they stay empty.
-                drop(self.memory.write_input(id, bytes));
+                match other.memory.shared(id) {
+                    Some(shared) => drop(self.memory.set(id, shape.clone(), shared)),
+                    None => drop(self.memory.write_input(graph, id, bytes)),
+                }
             }
         }
+        self.keep_carried_of(other);
     }
 
     /// Returns the panic messages of delegate kernels that panicked after their preparation.
@@ -362,6 +382,7 @@ impl Executor {
             return self.wait(RunId::UNCOUNTED);
         }
         self.bound.check(&self.prepared.graph)?;
+        self.carried.start(&self.prepared.graph, times)?;
         self.made = false;
         let Self { prepared, steps, memory, .. } = self;
         let graph = &prepared.graph;
@@ -386,39 +407,58 @@ impl Executor {
             return self.run(1, environment);
         }
         self.made = false;
-        self.memory.clear_own();
         let Self { prepared, steps, memory, times, lists, .. } = self;
         let Prepared { graph, subgraph, plan, .. } = &**prepared;
-        let limits = &plan.limits;
+        memory.clear(graph);
         times.iter_mut().for_each(Vec::clear);
-        for step in steps {
+        for (index, step) in steps.iter_mut().enumerate() {
             environment.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
-                Step::Node { id, cache, working, runtime_shapes } => {
-                    let node = graph.node(*id);
+                Step::Node { id, .. } => {
+                    let (id, node) = (*id, graph.node(*id));
                     // The clock is read only on request: reading it takes longer than a small node.
                     let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
                     let start = is_timed.then(Stopwatch::start);
-                    let mut host = NodeHost::new(environment, parallel, limits);
-                    let result = match runtime_shapes {
-                        None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
-                            .and_then(|()| run_node(graph, node, memory, cache, (&mut host, lists))),
-                        Some(shapes) => run_resized(graph, node, memory, cache, shapes, (&mut host, limits)),
-                    };
+                    let mut host = NodeHost::new(environment, parallel, &plan.limits);
+                    let planned = Planned { graph, node, plan, step: index };
+                    let result = run_step(planned, step, memory, (&mut host, lists));
                     let states = std::mem::take(&mut host.states);
                     let result = result.and_then(|()| keep_states(graph, node, memory, &states));
                     let failure = |error| Error::operator(location(*subgraph, node), &error);
                     result.map_err(|error| environment.failure().unwrap_or_else(|| failure(error)))?;
                     if let Some(milliseconds) = start.map(|start| start.milliseconds()) {
                         tracing::trace!(operator = node.op.name(), us = (1e3 * milliseconds) as u64, "node");
-                        times.iter_mut().for_each(|times| times.push((*id, milliseconds)));
+                        times.iter_mut().for_each(|times| times.push((id, milliseconds)));
                     }
                 }
             }
+            plan.last_uses[index].iter().for_each(|id| memory.release(*id));
         }
         self.made = true;
         Ok(())
+    }
+}
+
+/// Runs the node of a step on the CPU.
+fn run_step(
+    planned: Planned<'_>,
+    step: &mut Step,
+    memory: &mut Memory,
+    (host, lists): (&mut NodeHost<'_>, &mut Lists),
+) -> Result<(), OpError> {
+    let Step::Node { cache, working, runtime_shapes, .. } = step else { return Ok(()) };
+    let Planned { graph, node, plan, .. } = planned;
+    match planned.way(memory) {
+        Some(Way::Pass) => return run_passing(planned, memory, host),
+        Some(Way::Reshape(input)) => return run_reshape(planned, input, memory, host),
+        Some(Way::Update(operand)) => return run_update(planned, operand, memory, (cache, host)),
+        None => {}
+    }
+    match runtime_shapes {
+        None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
+            .and_then(|()| run_node(graph, node, memory, cache, (host, lists))),
+        Some(shapes) => run_resized(graph, node, memory, cache, shapes, (host, &plan.limits)),
     }
 }
 

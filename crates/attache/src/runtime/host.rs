@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use attache_base::{AlignedBuffer, Constant, Parallel, Shape};
-use attache_graph::{Handle, HashTable, Host, OpError, TensorRef};
+use attache_base::{AlignedBuffer, Parallel, Shape, SharedBuffer};
+use attache_graph::{Handle, HashTable, Host, OpError, PassedTensor};
 
 use crate::{Error, Limits};
 
@@ -25,13 +25,16 @@ pub(crate) trait Subgraphs {
     /// failed.
     fn failure(&mut self) -> Option<Error>;
 
-    /// Runs a subgraph on the threads of its caller. Returns shape and bytes of each output.
+    /// Runs a subgraph on the threads of its caller. Returns the outputs.
     fn call(
         &mut self,
         subgraph: usize,
-        inputs: &[TensorRef<'_>],
+        inputs: Vec<PassedTensor>,
         parallel: &dyn Parallel,
-    ) -> Result<Vec<(Shape, Vec<u8>)>, OpError>;
+    ) -> Result<Vec<PassedTensor>, OpError>;
+
+    /// Counts bytes of tensors that were copied to pass them on.
+    fn note_copied(&mut self, bytes: usize);
 
     /// Runs a subgraph without inputs, unless an earlier call has run it already.
     fn call_once(&mut self, subgraph: usize, parallel: &dyn Parallel) -> Result<(), OpError>;
@@ -41,10 +44,14 @@ pub(crate) trait Subgraphs {
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
 
     /// Returns the value of a resource variable; `None` before its first assignment.
-    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError>;
+    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError>;
 
     /// Assigns a value to a resource variable.
-    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError>;
+    fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError>;
+
+    /// Takes its value from a resource variable if it is this memory, so that the caller may be the only owner. Returns
+    /// whether it was; the caller then sets the variable again.
+    fn release_variable(&mut self, handle: Handle, value: &SharedBuffer) -> bool;
 
     /// Returns the handle of the hash table with this number. Creates the table if there is none yet.
     fn table_handle(&mut self, table: i32) -> Handle;
@@ -60,7 +67,7 @@ pub(crate) trait Subgraphs {
 pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
-    limits: &'a Limits,
+    pub(crate) limits: &'a Limits,
     /// Shape and bytes of outputs that only the operator itself can size, by index of the output; `None`
     /// until the operator sets them.
     pub(crate) made: Vec<Option<(Shape, AlignedBuffer)>>,
@@ -76,7 +83,7 @@ impl<'a> NodeHost<'a> {
 }
 
 impl Host for NodeHost<'_> {
-    fn run_subgraph(&mut self, subgraph: usize, inputs: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, subgraph: usize, inputs: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         self.subgraphs.call(subgraph, inputs, self.parallel)
     }
 
@@ -101,11 +108,11 @@ impl Host for NodeHost<'_> {
         Ok(self.subgraphs.variable_handle(container, name))
     }
 
-    fn variable(&self, handle: Handle) -> Result<Option<Constant>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
         self.subgraphs.variable(handle)
     }
 
-    fn set_variable(&mut self, handle: Handle, value: Constant) -> Result<(), OpError> {
+    fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
         self.subgraphs.set_variable(handle, value)
     }
 

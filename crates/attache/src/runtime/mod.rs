@@ -14,6 +14,7 @@ mod host;
 mod memory;
 mod node;
 mod options;
+mod passing;
 pub(crate) mod plan;
 mod plans;
 mod poison;

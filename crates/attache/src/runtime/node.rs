@@ -1,11 +1,13 @@
 //! Runs one node on the CPU: [`run_node`] if its shapes are planned, [`run_resized`] if some are known only
-//! at run time.
+//! at run time. `by_reference` has the nodes that pass tensors on or update them in place.
 
-use attache_base::{AlignedBuffer, Bytes, Constant, DataType, Shape, Strings};
+pub(super) mod by_reference;
+
+use attache_base::{AlignedBuffer, Constant, DataType, Shape, Strings};
 use attache_graph::{Cache, Eval, Fact, Graph, Inferred, Node, OpError, TensorId, TensorMut, TensorRef};
 
 use super::host::NodeHost;
-use super::memory::{Memory, Readable, empty_strings, writable};
+use super::memory::{Few, Memory, Readable, empty_strings, writable};
 use super::poison::{poison, poison_strings};
 use crate::Limits;
 
@@ -54,7 +56,7 @@ fn read_into<'a>(
     Ok(())
 }
 
-/// Runs a node whose inputs and outputs are all of known shape and have planned memory.
+/// Runs a node whose inputs and outputs are all of known shape.
 pub(crate) fn run_node(
     graph: &Graph,
     node: &Node,
@@ -62,17 +64,27 @@ pub(crate) fn run_node(
     cache: &mut Cache,
     (host, lists): (&mut NodeHost<'_>, &mut Lists),
 ) -> Result<(), OpError> {
+    let mut outside: Few<Option<AlignedBuffer>> = Few::new();
+    for id in &node.outputs {
+        outside.push(memory.outside(*id, graph.fact(*id).byte_size().unwrap_or(0))?);
+    }
     let (readable, written) = memory.split(&node.outputs);
     let (mut inputs, mut outputs) = lists.take();
     read_into(&mut inputs, graph, node, &readable)?;
-    for (id, bytes) in node.outputs.iter().zip(written) {
+    for ((id, bytes), outside) in node.outputs.iter().zip(written).zip(&mut outside) {
         let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
-        outputs.push(writable(graph, *id, shape, bytes));
+        outputs.push(writable(graph, *id, shape, outside.as_deref_mut().unwrap_or(bytes)));
     }
     let mut eval = Eval { inputs, outputs, cache, parallel: host.parallel, host };
     node.op.eval(&mut eval)?;
     poison(&mut eval.outputs);
     lists.keep(eval.inputs, eval.outputs);
+    drop(readable);
+    for (id, buffer) in node.outputs.iter().zip(outside) {
+        if let (Some(buffer), Some(shape)) = (buffer, &graph.fact(*id).shape) {
+            memory.set(*id, shape.clone(), buffer.into())?;
+        }
+    }
     Ok(())
 }
 
@@ -127,42 +139,32 @@ pub(crate) fn run_resized(
         *known = now;
     }
     host.made = node.outputs.iter().map(|_| None).collect();
-    let mut own = Vec::new();
-    for (id, shape) in node.outputs.iter().zip(&shapes).filter(|(id, _)| memory.is_own(**id)) {
+    let mut outside: Few<Option<AlignedBuffer>> = Few::new();
+    for (id, shape) in node.outputs.iter().zip(&shapes) {
         let size = match graph.fact(*id).data_type {
             // The operator passes strings to the host.
             DataType::String => 0,
             _ => graph.fact(*id).byte_size_as(shape).unwrap_or(usize::MAX),
         };
-        let no_memory = |reason: String| OpError::out_of_memory(format!("an output of shape {shape}: {reason}"));
-        own.push((*id, AlignedBuffer::zeroed(size).map_err(|error| no_memory(error.to_string()))?));
+        outside.push(memory.outside(*id, size)?);
     }
-    let planned: Vec<_> = node.outputs.iter().copied().filter(|id| !memory.is_own(*id)).collect();
     {
-        let (readable, written) = memory.split(&planned);
+        let (readable, written) = memory.split(&node.outputs);
         let inputs = read(graph, node, &readable)?;
-        let (mut written, mut made) = (written.into_iter(), own.iter_mut().peekable());
-        let outputs = node.outputs.iter().zip(&shapes).filter_map(|(id, shape)| {
-            let bytes = match made.next_if(|(own, _)| own == id) {
-                Some((_, buffer)) => &mut buffer[..],
-                None => written.next()?,
-            };
-            Some(writable(graph, *id, shape, bytes))
+        let outputs = node.outputs.iter().zip(&shapes).zip(written.into_iter().zip(&mut outside));
+        let outputs = outputs.map(|((id, shape), (bytes, outside))| {
+            writable(graph, *id, shape, outside.as_deref_mut().unwrap_or(bytes))
         });
         let outputs = outputs.collect();
         evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })?;
     }
-    let mut buffers = own.into_iter();
-    for (output, (id, shape)) in node.outputs.iter().zip(shapes).enumerate() {
-        if !memory.is_own(*id) {
-            continue;
-        }
-        let buffer = buffers.next().map(|(_, buffer)| buffer).unwrap_or_default();
-        let value = match graph.fact(*id).data_type {
+    for (output, ((id, shape), buffer)) in node.outputs.iter().zip(shapes).zip(outside).enumerate() {
+        let Some(buffer) = buffer else { continue };
+        let (shape, bytes) = match graph.fact(*id).data_type {
             DataType::String => checked_strings(&shape, host.made[output].take())?,
             _ => (shape, buffer),
         };
-        memory.set_own(*id, Some(value));
+        memory.set(*id, shape, bytes.into())?;
     }
     Ok(())
 }
@@ -201,20 +203,17 @@ fn run_unsized(
         let fact = graph.fact(*id);
         if fact.data_type == DataType::String {
             let planned = fact.shape.clone().unwrap_or_else(|| shape.clone());
-            memory.set_own(*id, Some(checked_strings(&planned, Some((shape, bytes)))?));
+            let (shape, bytes) = checked_strings(&planned, Some((shape, bytes)))?;
+            memory.set(*id, shape, bytes.into())?;
             continue;
         }
         if fact.byte_size_as(&shape) != Some(bytes.len()) {
             return Err(OpError::unsupported(format!("{} bytes for an output of shape {shape}", bytes.len())));
         }
-        match (&fact.shape, memory.bytes_mut(*id)) {
-            (Some(planned), Some(into)) if *planned == shape => into.copy_from_slice(&bytes),
-            (None, None) => memory.set_own(*id, Some((shape, bytes))),
-            (planned, _) => {
-                let planned = planned.as_ref().map_or("none".to_owned(), Shape::to_string);
-                return Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")));
-            }
+        if let Some(planned) = fact.shape.as_ref().filter(|planned| **planned != shape) {
+            return Err(OpError::invalid(format!("it makes the shape {shape} where {planned} was planned")));
         }
+        memory.set(*id, shape, bytes.into())?;
     }
     Ok(())
 }
@@ -227,11 +226,10 @@ fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Opti
         if fact.constant.is_some() {
             return Ok(Some(fact.clone()));
         }
-        let value = memory.tensor(graph, *id);
+        let value = memory.constant(graph, *id);
         let (shape, bytes) = value.ok_or_else(|| OpError::unsupported("an input has no value"))?;
-        let constant =
-            Constant { data_type: fact.data_type, shape: shape.clone(), bytes: Bytes::from_vec(bytes.to_vec()) };
-        Ok(Some(Fact { shape: Some(shape.clone()), constant: Some(constant), ..fact.clone() }))
+        let constant = Constant { data_type: fact.data_type, shape: shape.clone(), bytes };
+        Ok(Some(Fact { shape: Some(shape), constant: Some(constant), ..fact.clone() }))
     };
     node.inputs.iter().map(fact).collect()
 }

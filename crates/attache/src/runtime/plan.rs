@@ -7,6 +7,7 @@ use attache_base::{AlignedBuffer, DataType, arena};
 use attache_graph::{Fact, Graph, TensorId};
 use attache_model::ModelLocation;
 
+use super::passing::{Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
 use crate::limits::exceeded;
 use crate::partition::Unit;
 use crate::partition::assign::PlacedStep;
@@ -18,6 +19,18 @@ pub(crate) struct Plan {
     pub(crate) ranges: Vec<Option<Range<usize>>>,
     /// Size of the arena in bytes.
     pub(crate) size: usize,
+    /// The place of each tensor that is passed by reference, by tensor index: the same for those with the same memory.
+    pub(crate) passed: Vec<Option<usize>>,
+    /// Bytes that the tensors that are passed by reference take at most at one time.
+    pub(crate) passed_bytes: usize,
+    /// For each step the tensors outside the arena that are not used after it.
+    pub(crate) last_uses: Vec<Vec<TensorId>>,
+    /// For each step whether its node may take the values of its inputs; none for a node that only reads them.
+    pub(crate) taken: Vec<Vec<bool>>,
+    /// For each output of the graph whether no other one has its memory.
+    pub(crate) sole_outputs: Vec<bool>,
+    /// For each step the handle of the variable whose value it may update in place.
+    pub(crate) updated_variables: Vec<Option<TensorId>>,
     /// Maximum number of bytes that are live at one step; no arena can be smaller.
     pub(crate) lower_bound: usize,
     /// The limits that the plan was checked against. They also apply to tensors that are sized at run time.
@@ -25,42 +38,61 @@ pub(crate) struct Plan {
 }
 
 /// Plans the arena for a run of `steps`. Removes from `steps` the reshapes whose output shares the memory of
-/// their input. Fails if a tensor or the arena exceeds `limits`.
+/// their input. Fails if a tensor, or the arena with the tensors that are passed by reference, exceeds `limits`.
+/// `is_called` says whether other subgraphs call this one.
 pub(crate) fn plan(
     graph: &Graph,
-    subgraph: usize,
+    (subgraph, is_called): (usize, bool),
     steps: &mut Vec<PlacedStep>,
     limits: &Limits,
 ) -> Result<Plan, Error> {
     check_variables(graph, subgraph)?;
-    let owners = share(graph, steps);
-    let needed = needed(graph, &owners, steps);
-    let mut lifetimes = Vec::new();
-    let mut slots = vec![None; graph.tensors.len()];
+    let owners = Owners::new(share(graph, steps));
+    let is_passed = passed(graph, &owners, steps, is_called);
+    let needed = needed(graph, &owners, steps, |id| is_called && is_passed[id.index()]);
+    let (mut lifetimes, mut elsewhere) = (Vec::new(), Vec::new());
+    let (mut slots, mut places) = (vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]);
     for (index, steps) in needed.into_iter().enumerate() {
         let Some((first, last)) = steps else { continue };
         // At least one byte, so that tensors without elements have distinct addresses.
         let size = size(graph, subgraph, TensorId(index as u32), limits)?.max(1);
-        slots[index] = Some(lifetimes.len());
-        lifetimes.push(arena::Lifetime { size, first, last });
+        let (list, slot) = match is_passed[index] {
+            true => (&mut elsewhere, &mut places[index]),
+            false => (&mut lifetimes, &mut slots[index]),
+        };
+        *slot = Some(list.len());
+        list.push(arena::Lifetime { size, first, last });
     }
     let arena = arena::plan(&lifetimes, AlignedBuffer::ALIGNMENT);
+    let passed_bytes = arena::plan(&elsewhere, AlignedBuffer::ALIGNMENT).size;
     let nodes = steps.iter().filter_map(|step| match step {
         PlacedStep::Node(id) => Some(graph.node(*id)),
         PlacedStep::Partition(_) => None,
     });
-    limits.check_memory(graph, subgraph, arena.size, nodes)?;
+    limits.check_memory(graph, subgraph, arena.size.saturating_add(passed_bytes), nodes)?;
+    let owner = |index: usize| owners.of(TensorId(index as u32)).index();
     let range = |index: usize| -> Option<Range<usize>> {
-        let offset = arena.offsets[slots[owners[index].index()]?];
+        let offset = arena.offsets[slots[owner(index)]?];
         Some(offset..offset.saturating_add(graph.tensors[index].fact.byte_size()?))
     };
     let ranges = (0..graph.tensors.len()).map(range).collect();
-    Ok(Plan { ranges, size: arena.size, lower_bound: arena::lower_bound(&lifetimes), limits: limits.clone() })
-}
-
-/// Whether the tensor gets memory in the arena. Constants, strings and tensors of unknown shape do not.
-fn in_arena(fact: &Fact) -> bool {
-    fact.constant.is_none() && fact.shape.is_some() && fact.data_type != DataType::String
+    let passed: Vec<_> = (0..graph.tensors.len()).map(|index| places[owner(index)]).collect();
+    let is_unplanned = |id: TensorId| graph.fact(id).constant.is_none() && !in_arena(graph.fact(id));
+    let last_uses = last_uses(graph, &owners, steps, |id| passed[id.index()].is_some() || is_unplanned(id));
+    let updated_variables = updated_variables(graph, &owners, steps);
+    lifetimes.append(&mut elsewhere);
+    Ok(Plan {
+        ranges,
+        size: arena.size,
+        passed,
+        passed_bytes,
+        taken: taken(graph, &owners, steps, &last_uses),
+        last_uses,
+        sole_outputs: sole_outputs(graph, &owners),
+        updated_variables,
+        lower_bound: arena::lower_bound(&lifetimes),
+        limits: limits.clone(),
+    })
 }
 
 /// Returns for each tensor the tensor whose memory it shares, or itself, and removes from `steps` the
@@ -95,18 +127,23 @@ fn share(graph: &Graph, steps: &mut Vec<PlacedStep>) -> Vec<TensorId> {
 
 /// Returns for each tensor that owns memory in the arena the first and the last step at which it is live;
 /// `None` for other tensors. Inputs and variables are live at all steps, outputs from the step that computes
-/// them to the end.
-fn needed(graph: &Graph, owners: &[TensorId], steps: &[PlacedStep]) -> Vec<Option<(usize, usize)>> {
+/// them to the end. An input that is `given` by a caller is live up to its last use.
+fn needed(
+    graph: &Graph,
+    owners: &Owners,
+    steps: &[PlacedStep],
+    given: impl Fn(TensorId) -> bool,
+) -> Vec<Option<(usize, usize)>> {
     let mut needed: Vec<Option<(usize, usize)>> = vec![None; graph.tensors.len()];
     let mut need = |id: TensorId, step: usize| {
         if in_arena(graph.fact(id)) {
-            let slot = &mut needed[owners[id.index()].index()];
+            let slot = &mut needed[owners.of(id).index()];
             *slot = Some(slot.map_or((step, step), |(first, last)| (first.min(step), last.max(step))));
         }
     };
     let variables = (0..graph.tensors.len()).map(|index| TensorId(index as u32));
     let variables = variables.filter(|id| graph.fact(*id).is_variable);
-    for id in graph.inputs.iter().copied().chain(variables) {
+    for id in graph.inputs.iter().copied().filter(|id| !given(*id)).chain(variables) {
         need(id, 0);
         need(id, steps.len());
     }
@@ -114,6 +151,11 @@ fn needed(graph: &Graph, owners: &[TensorId], steps: &[PlacedStep]) -> Vec<Optio
         step.inputs(graph).into_iter().chain(step.outputs(graph)).for_each(|id| need(id, index));
     }
     graph.outputs.iter().for_each(|id| need(*id, steps.len()));
+    for id in graph.inputs.iter().filter(|id| given(**id)) {
+        if let Some((first, _)) = &mut needed[owners.of(*id).index()] {
+            *first = 0;
+        }
+    }
     needed
 }
 

@@ -81,7 +81,8 @@ impl Plans {
             false => &self.options,
         };
         let weights = &mut known.weights;
-        let prepared = Arc::new(prepare(&self.model, key.subgraph, options, &key.shapes, key.mode, weights)?);
+        let prepared =
+            Arc::new(prepare(&self.model, key.subgraph, options, (&key.shapes, key.is_called), key.mode, weights)?);
         let of_subgraph =
             |(other, _): &(Key, Arc<Prepared>)| (other.subgraph, other.is_called) == (key.subgraph, key.is_called);
         if known.prepared.iter().filter(|entry| of_subgraph(entry)).count() >= MOST_SHAPES

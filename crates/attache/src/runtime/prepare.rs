@@ -25,6 +25,8 @@ pub(crate) struct Prepared {
     pub(crate) graph: Graph,
     /// The index of the subgraph in the model.
     pub(crate) subgraph: usize,
+    /// Whether other subgraphs call it, which then pass the inputs.
+    pub(crate) is_called: bool,
     /// The steps of a run, in execution order.
     pub(crate) steps: Vec<PreparedStep>,
     pub(crate) plan: Plan,
@@ -64,12 +66,13 @@ pub(crate) enum PrepareMode {
 }
 
 /// Prepares a subgraph for these input shapes; `None`, or no entry, for an input that keeps the shape of the
-/// model file. Constants and packed weights that are in `shared` are used again.
+/// model file. `is_called` says whether other subgraphs call it. Constants and packed weights that are in `shared` are used
+/// again.
 pub(crate) fn prepare(
     model: &Model,
     subgraph: usize,
     options: &Options,
-    shapes: &[Option<Shape>],
+    (shapes, is_called): (&[Option<Shape>], bool),
     mode: PrepareMode,
     shared: &mut SharedWeights,
 ) -> Result<Prepared, Error> {
@@ -96,11 +99,12 @@ pub(crate) fn prepare(
     }
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
-    let mut prepared = Prepared::new(graph, subgraph, assignment.steps, &options.limits, shared)?;
+    let mut prepared = Prepared::new(graph, (subgraph, is_called), assignment.steps, &options.limits, shared)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;
-    (report.cpu_arena_bytes, report.cpu_arena_lower_bound_bytes) = (prepared.plan.size, prepared.plan.lower_bound);
+    report.cpu_arena_bytes = prepared.plan.size.saturating_add(prepared.plan.passed_bytes);
+    report.cpu_arena_lower_bound_bytes = prepared.plan.lower_bound;
     report.prepare_ms = start.milliseconds();
     placement.log.iter().chain(&report.notes).for_each(|line| tracing::info!("{line}"));
     (prepared.placement, prepared.report) = (Arc::new(placement), report);
@@ -111,13 +115,13 @@ impl Prepared {
     /// Plans the memory of a graph with these steps, without a placement and a report.
     pub(crate) fn new(
         graph: Graph,
-        subgraph: usize,
+        (subgraph, is_called): (usize, bool),
         mut placed: Vec<PlacedStep>,
         limits: &Limits,
         shared: &mut SharedWeights,
     ) -> Result<Self, Error> {
         let on_host = on_host(&graph, &placed);
-        let plan = plan(&graph, subgraph, &mut placed, limits)?;
+        let plan = plan(&graph, (subgraph, is_called), &mut placed, limits)?;
         let mut touched = vec![false; graph.tensors.len()];
         let ids = placed.iter().flat_map(|step| step.inputs(&graph).into_iter().chain(step.outputs(&graph)));
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
@@ -131,7 +135,7 @@ impl Prepared {
         };
         let steps = placed.into_iter().map(step).collect();
         let (placement, report) = Default::default();
-        Ok(Self { graph, subgraph, steps, plan, touched, on_host, placement, report })
+        Ok(Self { graph, subgraph, is_called, steps, plan, touched, on_host, placement, report })
     }
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use attache::diff::{Tolerance, Trace, TraceInput};
-use attache::graph::{Cache, Eval, Fact, Host, Node, OpError, TensorId, TensorMut, TensorRef, Unsupported};
+use attache::graph::{
+    Cache, Eval, Fact, Host, Node, OpError, PassedTensor, TensorId, TensorMut, TensorRef, Unsupported,
+};
 use attache::{
     Claim, Delegate, DelegateError, DelegateKernel, Model, NodeContext, Partition, PreparedPartition, Shape,
 };
@@ -51,7 +53,7 @@ impl Delegate for Scaled {
 struct Nobody;
 
 impl Host for Nobody {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
     }
 }

@@ -6,6 +6,7 @@
 mod common;
 
 mod bindings;
+mod by_reference;
 mod cancellation;
 mod compiled;
 mod delegate_panics;

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use attache::graph::{Cache, Eval, Fact, Host, Lowering, Node, OpError, Quantized, TensorMut, TensorRef, Unsupported};
+use attache::graph::{
+    Cache, Eval, Fact, Host, Lowering, Node, OpError, PassedTensor, Quantized, TensorMut, TensorRef, Unsupported,
+};
 use attache::model::schema::{ActivationFunctionType, AddOptionsT, BuiltinOperator, BuiltinOptionsT};
 use attache::{
     Claim, Delegate, DelegateError, DelegateKernel, ErrorKind, Interpreter, KernelReport, NodeContext, OperatorBuilder,
-    Outcome, Partition, Partitioning, PreparedPartition, Shape,
+    Outcome, Partition, Partitioning, PreparedPartition,
 };
 use attache_gpu_ir::Primitive;
 
@@ -102,7 +104,7 @@ impl Drop for Kernel {
 struct Nobody;
 
 impl Host for Nobody {
-    fn run_subgraph(&mut self, _: usize, _: &[TensorRef<'_>]) -> Result<Vec<(Shape, Vec<u8>)>, OpError> {
+    fn run_subgraph(&mut self, _: usize, _: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         Err(OpError::unsupported("no subgraphs here"))
     }
 }
