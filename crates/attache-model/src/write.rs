@@ -8,6 +8,8 @@ mod aligned;
 mod operator;
 mod tensor;
 
+use std::collections::HashMap;
+
 use attache_base::Bytes;
 use flatbuffers::FlatBufferBuilder;
 
@@ -43,6 +45,8 @@ pub struct ModelBuilder {
     subgraphs: Vec<schema::SubGraphT>,
     /// The data of each buffer, by index; `None` for a buffer without data, like buffer 0.
     buffers: Vec<Option<Bytes>>,
+    /// The buffer of each data, by its address and length. Tensors that are given the same memory share a buffer.
+    places: HashMap<(usize, usize), u32>,
     signatures: Vec<schema::SignatureDefT>,
     metadata: Vec<schema::MetadataT>,
     outside: bool,
@@ -57,6 +61,7 @@ impl ModelBuilder {
             codes: Vec::new(),
             subgraphs: Vec::new(),
             buffers: vec![None],
+            places: HashMap::new(),
             signatures: Vec::new(),
             metadata: Vec::new(),
             outside: false,
@@ -159,8 +164,14 @@ impl ModelBuilder {
     }
 
     fn buffer(&mut self, data: Bytes) -> u32 {
-        self.buffers.push(Some(data));
-        self.buffers.len() as u32 - 1
+        let next = self.buffers.len() as u32;
+        // Empty data may have any address. The builder keeps all other memory, so that addresses stay its own.
+        let place = if data.is_empty() { (0, next as usize) } else { (data.as_ptr().addr(), data.len()) };
+        let buffer = *self.places.entry(place).or_insert(next);
+        if buffer == next {
+            self.buffers.push(Some(data));
+        }
+        buffer
     }
 
     /// Returns the bytes of the model file.

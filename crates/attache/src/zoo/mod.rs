@@ -1,5 +1,7 @@
 //! Built-in models: the published architectures of well-known networks, with synthetic weights.
 //!
+//! The language models have weights of floats, or of 8 or 4 bits where the name says so.
+//!
 //! Contract: a name always gives the same bytes on every machine. Operators, shapes and tensor names are
 //! those of the published files. The outputs of layers have a standard deviation between 0.1 and 10 for
 //! inputs that are uniform in [-1, 1). The models are not trained, so the classes that they predict are
@@ -7,7 +9,10 @@
 //!
 //! Each network has its own file and an entry in the table `MODELS`.
 
+mod bert_tiny;
+mod decoder_tiny;
 mod deeplabv3;
+mod language;
 mod lstm;
 mod mobilenet_v1;
 mod mobilenet_v2;
@@ -17,6 +22,7 @@ mod resnet50;
 mod ssd_mobilenet_v2;
 mod weights;
 
+use language::Stored;
 use network::Network;
 
 use crate::{Error, Model};
@@ -24,18 +30,32 @@ use crate::{Error, Model};
 /// A built-in model.
 struct Entry {
     name: &'static str,
-    network: fn() -> Network,
+    form: Form,
+}
+
+/// What builds a model.
+enum Form {
+    /// One network of floats.
+    Network(fn() -> Network),
+    /// A language model with weights that are stored in this way.
+    Language(fn(Stored) -> Vec<u8>, Stored),
 }
 
 /// Every built-in model, sorted by name.
 static MODELS: &[Entry] = &[
-    Entry { name: "deeplabv3_257", network: deeplabv3::network },
-    Entry { name: "lstm_128", network: lstm::network },
-    Entry { name: "mobilenet_v1_1.0_224", network: mobilenet_v1::network },
-    Entry { name: "mobilenet_v2_1.0_224", network: mobilenet_v2::network },
-    Entry { name: "posenet_mobilenet_v1_257", network: posenet::network },
-    Entry { name: "resnet50_224", network: resnet50::network },
-    Entry { name: "ssd_mobilenet_v2_320", network: ssd_mobilenet_v2::network },
+    Entry { name: "bert_tiny", form: Form::Language(bert_tiny::build, Stored::Float) },
+    Entry { name: "bert_tiny_int4", form: Form::Language(bert_tiny::build, Stored::Int4) },
+    Entry { name: "bert_tiny_int8", form: Form::Language(bert_tiny::build, Stored::Int8) },
+    Entry { name: "decoder_tiny", form: Form::Language(decoder_tiny::build, Stored::Float) },
+    Entry { name: "decoder_tiny_int4", form: Form::Language(decoder_tiny::build, Stored::Int4) },
+    Entry { name: "decoder_tiny_int8", form: Form::Language(decoder_tiny::build, Stored::Int8) },
+    Entry { name: "deeplabv3_257", form: Form::Network(deeplabv3::network) },
+    Entry { name: "lstm_128", form: Form::Network(lstm::network) },
+    Entry { name: "mobilenet_v1_1.0_224", form: Form::Network(mobilenet_v1::network) },
+    Entry { name: "mobilenet_v2_1.0_224", form: Form::Network(mobilenet_v2::network) },
+    Entry { name: "posenet_mobilenet_v1_257", form: Form::Network(posenet::network) },
+    Entry { name: "resnet50_224", form: Form::Network(resnet50::network) },
+    Entry { name: "ssd_mobilenet_v2_320", form: Form::Network(ssd_mobilenet_v2::network) },
 ];
 
 /// Returns the names of the built-in models, sorted.
@@ -67,7 +87,11 @@ pub fn model(name: &str) -> Result<Model, Error> {
 /// Builds a model and returns the bytes of its `.tflite` file; `None` if no built-in model has this name.
 #[must_use]
 pub fn build(name: &str) -> Option<Vec<u8>> {
-    MODELS.iter().find(|entry| entry.name == name).map(|entry| (entry.network)().finish())
+    let entry = MODELS.iter().find(|entry| entry.name == name)?;
+    Some(match entry.form {
+        Form::Network(network) => network().finish(),
+        Form::Language(build, stored) => build(stored),
+    })
 }
 
 #[cfg(test)]
@@ -103,7 +127,8 @@ mod tests {
             let bytes = build(name).unwrap();
             assert!(bytes == build(name).unwrap(), "{name}");
             let model = model(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(model.signatures().len(), 1, "{name}");
+            let signatures = if name.starts_with("decoder") { 2 } else { 1 };
+            assert_eq!(model.signatures().len(), signatures, "{name}");
         }
         assert_eq!(build("mobilenet"), None);
         let error = model("mobilenet").unwrap_err().to_string();
@@ -117,7 +142,8 @@ mod tests {
 
     #[test]
     fn activations_keep_a_healthy_size() {
-        for Entry { name, network } in MODELS {
+        for Entry { name, form } in MODELS {
+            let Form::Network(network) = form else { continue };
             let model = Model::from_bytes(network().opened_up().finish()).unwrap();
             let mut interpreter = Interpreter::builder(&model).build().unwrap();
             for seed in 0..3 {
@@ -145,7 +171,8 @@ mod tests {
     #[test]
     fn every_number_of_threads_gives_the_same_bits() {
         for name in ["deeplabv3_257", "mobilenet_v2_1.0_224"] {
-            let network = MODELS.iter().find(|entry| entry.name == name).unwrap().network;
+            let form = &MODELS.iter().find(|entry| entry.name == name).unwrap().form;
+            let Form::Network(network) = form else { panic!("{name} is no network") };
             let model = Model::from_bytes(network().opened_up().finish()).unwrap();
             let run = |threads: usize| {
                 let mut interpreter = Interpreter::builder(&model).threads(threads).build().unwrap();

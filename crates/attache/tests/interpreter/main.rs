@@ -13,6 +13,7 @@ mod delegate_panics;
 mod diff;
 mod flow;
 mod graphs;
+mod language;
 mod limits;
 mod outputs;
 mod strings;
