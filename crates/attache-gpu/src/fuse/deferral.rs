@@ -254,7 +254,7 @@ impl Deferral<'_> {
             true if shape == nominal => return None,
             true => {
                 let shapes: Option<Vec<Shape>> =
-                    step.inputs.iter().map(|id| broadcast(self.program.shape(*id), &nominal, &shape)).collect();
+                    step.inputs.iter().map(|id| self.broadcast(*id, &nominal, &shape)).collect();
                 step.inputs.iter().zip(shapes?).map(|(id, shape)| self.shaped(*id, &shape)).collect::<Option<_>>()?
             }
             false => {
@@ -326,6 +326,24 @@ impl Deferral<'_> {
         Some(Held::whole(made, self.program.shape(step.outputs[0])))
     }
 
+    /// Returns the shape in which a value of the original program, which is broadcast to `nominal`, broadcasts to `to`,
+    /// which has as many elements; `None` if there is none.
+    fn broadcast(&self, id: ValueId, nominal: &Shape, to: &Shape) -> Option<Shape> {
+        let from = self.program.shape(id);
+        let missing = nominal.rank().checked_sub(from.rank())?;
+        let varies = |axis: usize| axis >= missing && from[axis - missing] != 1;
+        let marked: Vec<(usize, bool)> =
+            nominal.iter().enumerate().map(|(axis, extent)| (*extent, varies(axis))).collect();
+        let marks = regrouped(&marked, to)?;
+        let shape: Shape = to.iter().zip(marks).map(|(extent, mark)| if mark { *extent } else { 1 }).collect();
+        // Leading axes of extent 1 need not be there, so that most constants stay as they are. What has them already is
+        // not reshaped.
+        let has_shape = self.held(id).is_some_and(|held| *self.made.shape(held.base) == shape);
+        let own = from.broadcast(to).is_some_and(|all| all == *to)
+            && shape[shape.rank() - from.rank().min(shape.rank())..] == **from;
+        Some(if own && !has_shape { from.clone() } else { shape })
+    }
+
     /// Computes a reduction in the shape that its input was reshaped from, and without axes of extent 1. Returns where
     /// its output is; `None` if it is computed as it is.
     fn reduced(&mut self, step: &Step) -> Option<Held> {
@@ -348,20 +366,6 @@ impl Deferral<'_> {
         self.take_over(made, step.outputs[0]);
         Some(Held::whole(made, self.program.shape(step.outputs[0])))
     }
-}
-
-/// Returns the shape in which elements of shape `from`, which are broadcast to `nominal`, broadcast to `to`, which has as
-/// many elements; `None` if there is none.
-fn broadcast(from: &Shape, nominal: &Shape, to: &Shape) -> Option<Shape> {
-    let missing = nominal.rank().checked_sub(from.rank())?;
-    let varies = |axis: usize| axis >= missing && from[axis - missing] != 1;
-    let marked: Vec<(usize, bool)> = nominal.iter().enumerate().map(|(axis, extent)| (*extent, varies(axis))).collect();
-    let marks = regrouped(&marked, to)?;
-    let shape: Shape = to.iter().zip(marks).map(|(extent, mark)| if mark { *extent } else { 1 }).collect();
-    // Leading axes of extent 1 need not be there, so that most constants stay as they are.
-    let own = from.broadcast(to).is_some_and(|all| all == *to)
-        && shape[shape.rank() - from.rank().min(shape.rank())..] == **from;
-    Some(if own { from.clone() } else { shape })
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ static DISPATCHES: [(&str, usize); 10] = [
 /// Maximum ratio of an arena's size, without padding for the device's alignment, to its lower bound.
 const MOST: f64 = 1.1;
 
+/// Bytes above the lower bound that are always allowed. The states of a recurrent network take turns in a few kilobytes,
+/// and no layout of these is as small as the bound.
+const SLACK: f64 = 512.0;
+
 /// Returns all shared and all built-in models with their names, sorted by name.
 fn models() -> Vec<(String, Model)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
@@ -64,7 +68,7 @@ fn plans_take_few_dispatches_and_little_memory() {
             println!("{name} {precision:?}: {dispatches} dispatches, arena {arena}, {ratio:.3} of its lower bound");
             println!("    excess: banks {banks}, alignment {alignment}, planner {planner}");
             assert_eq!(arena, bound + banks + alignment + planner, "every byte has a cause");
-            if arena - alignment > MOST * bound {
+            if arena - alignment > (MOST * bound).max(bound + SLACK) {
                 wrong.push(format!("{name} {precision:?}: arena {arena}, lower bound {bound}"));
             }
             let most = DISPATCHES.iter().find(|(known, _)| *known == name).map_or(usize::MAX, |(_, most)| *most);
