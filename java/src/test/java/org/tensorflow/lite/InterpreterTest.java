@@ -258,13 +258,14 @@ public final class InterpreterTest {
             invalid("DataType error: cannot resolve DataType of [[Ljava.lang.Float;",
                     () -> interpreter.run(new Float[1][4], new float[1][4]));
             invalid("DataType error: cannot resolve DataType of [D", () -> interpreter.run(new double[4], new float[4]));
-            interpreter.close();
-            try {
-                interpreter.run(new float[1][4], new float[1][4]);
-                throw new AssertionError("a closed interpreter ran");
-            } catch (IllegalStateException error) {
-                assertEquals("Internal error: The Interpreter has already been closed.", error.getMessage());
-            }
+        }
+        Interpreter closed = open("square");
+        closed.close();
+        try {
+            closed.run(new float[1][4], new float[1][4]);
+            throw new AssertionError("a closed interpreter ran");
+        } catch (IllegalStateException error) {
+            assertEquals("Internal error: The Interpreter has already been closed.", error.getMessage());
         }
         invalid("Could not open", () -> new Interpreter(new java.io.File("/no/such/file")));
     }

@@ -139,12 +139,12 @@ public final class ValuesTest {
             float[][] output = new float[3][2];
             invalid("INT32", () -> interpreter.run(new int[2][3], output));
             invalid("java.lang.Double", () -> interpreter.run(1.0, output));
-            invalid("double", () -> interpreter.run(new double[2][3], output));
-            invalid("char", () -> interpreter.run(new char[2][3], output));
+            invalid("[[D", () -> interpreter.run(new double[2][3], output));
+            invalid("[[C", () -> interpreter.run(new char[2][3], output));
             invalid("java.lang.Object", () -> interpreter.run(new Object[2], output));
             invalid("UINT8", () -> interpreter.run(new byte[2][3], output));
             invalid("STRING", () -> interpreter.run(new String[2][3], output));
-            invalid("boxed", () -> interpreter.run(new Float[][] {{1f, 2f, 3f}, {4f, 5f, 6f}}, output));
+            invalid("[[Ljava.lang.Float;", () -> interpreter.run(new Float[][] {{1f, 2f, 3f}, {4f, 5f, 6f}}, output));
             invalid("3 and 2", () -> interpreter.run(new float[][] {{1, 2, 3}, {4, 5}}, output));
             invalid("null", () -> interpreter.run(new float[][] {{1, 2, 3}, null}, output));
             invalid("lengths cannot be 0", () -> interpreter.run(new float[0][3], output));
@@ -155,7 +155,7 @@ public final class ValuesTest {
             invalid("lengths", () -> interpreter.run(FLOATS, new float[][] {{1, 2}, {1}, {1}}));
             invalid("INT32", () -> interpreter.run(FLOATS, new int[3][2]));
             invalid("boxed", () -> interpreter.run(FLOATS, 1.0f));
-            invalid("boxed", () -> interpreter.run(FLOATS, new Float[3][2]));
+            invalid("[[Ljava.lang.Float;", () -> interpreter.run(FLOATS, new Float[3][2]));
             interpreter.run(FLOATS, output);
             assertArrayEquals(TRANSPOSED, output);
         }
