@@ -25,6 +25,8 @@ MODELS = [
 WITHOUT_ORACLE = {"hair_segmentation"}
 # Custom operators that LiteRT's package for Python does not have.
 CUSTOM = ("Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D")
+# NumPy has no such type, so that LiteRT fails to give the details of tensors of it.
+UNKNOWN_TO_NUMPY = ("bfloat16",)
 # Before the first run, LiteRT says nothing of the shapes of some tensors that follow from those of the inputs.
 OPEN_UNTIL_A_RUN = {"style_transfer_dynamic_range"}
 # 540 by 960 pixels, which the reference kernels take minutes for.
@@ -128,8 +130,8 @@ def test_samples(litert, tmp_path, make):
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
 def test_details_of_golden_case(litert, path):
-    if any(name in path.parent.name for name in CUSTOM):
-        pytest.skip("LiteRT's package does not have the operator")
+    if any(name in path.parent.name for name in CUSTOM + UNKNOWN_TO_NUMPY):
+        pytest.skip("LiteRT's package does not have the operator or the type")
     try:
         theirs, ours = pair(litert, path)
     except ValueError:
