@@ -1,6 +1,6 @@
 //! Depthwise convolution of 8-bit elements: each input channel is convolved with its own `multiplier` filters.
 //!
-//! Where the processor multiplies words of four bytes, `woven.rs` has the kernel. The rest is for other processors and for
+//! Where the processor multiplies words of four bytes, `interleaved.rs` has the kernel. The rest is for other processors and for
 //! more than one filter per channel.
 //!
 //! Vectors extend along the channels. Taps are processed in pairs: a word contains the elements of both taps, widened
@@ -15,8 +15,8 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::epilogue::{GemmEpilogue, Sums};
 use super::gemm::{Finish, Operand, Zero};
+use super::interleaved::{self, Interleaved};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
-use super::woven::{self, Woven};
 use crate::convolution::Convolution;
 use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
@@ -39,16 +39,13 @@ pub struct PackedIntegerDepthwise {
     sums: Vec<i32>,
 }
 
-/// Whether there is the form for words of the bytes of four rows; the smallest programs do without it.
-const WEAVES: bool = !cfg!(attache_small);
-
 /// Whether words have the bytes of four rows: where the processor multiplies such words, for windows of several rows, if
 /// each input channel has one filter, and if rows are not mostly padding.
-fn weaves(integer_isa: IntegerIsa, convolution: &Convolution) -> bool {
+fn interleaves(integer_isa: IntegerIsa, convolution: &Convolution) -> bool {
     let Convolution { input: [_, width, channels], output: [.., outputs], kernel, dilations, .. } = *convolution;
     let window = kernel[1].saturating_sub(1).saturating_mul(dilations[1]);
-    let fits = window <= 2 * width + 64 && window.saturating_mul(kernel[0]) <= woven::MOST;
-    WEAVES && integer_isa.weaves() && channels == outputs && kernel[0] > 1 && kernel[1] > 0 && fits
+    let fits = window <= 2 * width + 64 && window.saturating_mul(kernel[0]) <= interleaved::MOST;
+    integer_isa.interleaves() && channels == outputs && kernel[0] > 1 && kernel[1] > 0 && fits
 }
 
 impl PackedIntegerDepthwise {
@@ -56,8 +53,8 @@ impl PackedIntegerDepthwise {
     /// whether words have the bytes of four rows.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
         let [height, width] = convolution.kernel;
-        let weaves = weaves(IntegerIsa::of(Isa::detect()), convolution);
-        vec![convolution.output[2], height, width, weaves.into()]
+        let interleaves = interleaves(IntegerIsa::of(Isa::detect()), convolution);
+        vec![convolution.output[2], height, width, interleaves.into()]
     }
 
     /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
@@ -77,20 +74,20 @@ impl PackedIntegerDepthwise {
             Some(byte) if tap < taps => widen(*byte, filter.zero.signed) - filter.zero.point,
             _ => 0,
         };
-        let weaves = weaves(integer_isa, convolution);
+        let interleaves = interleaves(integer_isa, convolution);
         let all = (0..channels).flat_map(|channel| (0..taps).map(move |tap| weight(tap, channel)));
-        let sets = if weaves { woven::sets(all) } else { 0 };
-        let words = |channel: usize| match weaves {
-            true => woven::split(kernel, sets, |row, column| weight(row * kernel[1] + column, channel)),
+        let sets = if interleaves { interleaved::sets(all) } else { 0 };
+        let words = |channel: usize| match interleaves {
+            true => interleaved::split(kernel, sets, |row, column| weight(row * kernel[1] + column, channel)),
             false => {
                 (0..taps).step_by(2).map(|tap| weight(tap, channel) & 0xffff | weight(tap + 1, channel) << 16).collect()
             }
         };
-        let lines = 1 + if weaves { sets * woven::words(kernel) } else { taps.div_ceil(2) };
+        let lines = 1 + if interleaves { sets * interleaved::words(kernel) } else { taps.div_ceil(2) };
         let mut values = AlignedFloats::zeros(channels.next_multiple_of(lanes) * lines);
         let mut sums = vec![0; channels + lanes];
         // The zero point relative to the multiplied numbers.
-        let point = if weaves { input.unsigned_point() } else { input.point };
+        let point = if interleaves { input.unsigned_point() } else { input.point };
         for channel in 0..channels {
             let sum = (0..taps).fold(0i32, |sum, tap| sum.wrapping_add(weight(tap, channel)));
             let values: &mut [i32] = bytemuck::cast_slice_mut(&mut values);
@@ -133,10 +130,11 @@ impl Storable for PackedIntegerDepthwise {
     }
 
     fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
-        let &[channels, height, width, weaves] = parameters else { return None };
+        let &[channels, height, width, interleaves] = parameters else { return None };
         let (integer_isa, taps) = (IntegerIsa::of(Isa::detect()), height.checked_mul(width)?);
-        let sets = usize::try_from(parts.number()?).ok().filter(|sets| (*sets > 0) == (weaves > 0) && *sets <= 3)?;
-        let words = if sets > 0 { sets * woven::words([height, width]) } else { taps.div_ceil(2) };
+        let sets =
+            usize::try_from(parts.number()?).ok().filter(|sets| (*sets > 0) == (interleaves > 0) && *sets <= 3)?;
+        let words = if sets > 0 { sets * interleaved::words([height, width]) } else { taps.div_ceil(2) };
         let lanes = integer_isa.lanes();
         let sums = parts.field(channels.checked_add(lanes)?)?;
         let values = PackedValues::load(parts, lines(channels, lanes, words)?)?;
@@ -181,9 +179,9 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
-    let woven = if filter.sets > 0 { woven::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
+    let interleaved = if filter.sets > 0 { interleaved::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
     engine.for_each_chunk(output, band * columns * outputs, |task, output| {
-        with_buffers([outputs + repeated, woven], |buffer, woven| {
+        with_buffers([outputs + repeated, interleaved], |buffer, interleaved| {
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
             let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
@@ -192,9 +190,9 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
                 let row = Row { convolution, filter, epilogue, image, y, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
-                match (WEAVES && filter.sets > 0, input.zero.signed) {
-                    (true, true) => isa.dispatch(Woven::<F, true> { row, woven }),
-                    (true, false) => isa.dispatch(Woven::<F, false> { row, woven }),
+                match (filter.sets > 0, input.zero.signed) {
+                    (true, true) => isa.dispatch(Interleaved::<F, true> { row, interleaved }),
+                    (true, false) => isa.dispatch(Interleaved::<F, false> { row, interleaved }),
                     (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
                     (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
                 }

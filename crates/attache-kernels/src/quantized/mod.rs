@@ -15,6 +15,7 @@ pub mod functions;
 mod gemm;
 mod instances;
 mod int16x8;
+mod interleaved;
 pub mod lookup;
 pub mod narrow;
 #[cfg(target_arch = "aarch64")]
@@ -28,7 +29,6 @@ mod simd;
 pub mod softmax;
 #[cfg_attr(any(not(all(target_arch = "x86_64", target_os = "linux")), attache_small), path = "no_tiles.rs")]
 mod tiles;
-mod woven;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

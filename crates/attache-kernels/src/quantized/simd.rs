@@ -116,8 +116,8 @@ impl IntegerIsa {
         }
     }
 
-    /// Whether there is [`Integers::weave`].
-    pub(crate) fn weaves(self) -> bool {
+    /// Whether there is [`Integers::interleave`].
+    pub(crate) fn interleaves(self) -> bool {
         match self.0 {
             Kind::Portable => false,
             #[cfg(target_arch = "x86_64")]
@@ -336,14 +336,14 @@ pub trait Integers: Copy + Send + Sync {
             }
         }
     }
-    /// Whether there is [`Self::weave`], for words of four bytes.
-    const WEAVES: bool = false;
+    /// Whether there is [`Self::interleave`], for words of four bytes.
+    const INTERLEAVES: bool = false;
     /// Returns words of four unsigned bytes: word `i` contains byte `i` of each of four rows. Signed bytes are XORed with
     /// 0x80. Words from `count` on are unspecified.
     /// # Safety
     /// `count` bytes must be readable at each of the four pointers; `count` is at most `LANES`.
-    unsafe fn weave<const SIGNED: bool>(self, _: [*const u8; 4], _: usize) -> Self::Vector {
-        unreachable!("called only where WEAVES is set")
+    unsafe fn interleave<const SIGNED: bool>(self, _: [*const u8; 4], _: usize) -> Self::Vector {
+        unreachable!("called only where INTERLEAVES is set")
     }
     /// Stores `LANES` words at `target`.
     /// # Safety

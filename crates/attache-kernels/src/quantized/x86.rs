@@ -128,7 +128,7 @@ impl Integers for AvxVnni {
     type Vector = __m256i;
     const LANES: usize = Avx2::LANES;
     const ROWS: usize = Avx2::ROWS;
-    const WEAVES: bool = true;
+    const INTERLEAVES: bool = true;
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -164,7 +164,7 @@ impl Integers for AvxVnni {
         unsafe { self.0.requantize::<TWICE, SHRINKS>(sums, by, to) }
     }
     #[inline(always)]
-    unsafe fn weave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m256i {
+    unsafe fn interleave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m256i {
         // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most eight.
         unsafe {
             // A closure that `map` called would not be compiled for these features.
@@ -221,7 +221,7 @@ impl Integers for Vnni {
     type Vector = __m512i;
     const LANES: usize = 16;
     const ROWS: usize = 12;
-    const WEAVES: bool = true;
+    const INTERLEAVES: bool = true;
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -261,7 +261,7 @@ impl Integers for Vnni {
         unsafe { requantize::with_avx512::<TWICE, SHRINKS>(sums, by, to) }
     }
     #[inline(always)]
-    unsafe fn weave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m512i {
+    unsafe fn interleave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m512i {
         // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most sixteen; masked ones are not
         // accessed.
         unsafe {

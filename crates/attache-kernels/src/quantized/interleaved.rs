@@ -1,7 +1,7 @@
 //! Depthwise convolution of 8-bit elements where the processor multiplies words of four bytes.
 //!
 //! A word contains one channel of one column of pixels: the bytes of four rows of the window, or of fewer rows beside
-//! weights of zero. For a row of outputs, the columns of the input that its windows read are woven into such words once.
+//! weights of zero. For a row of outputs, the columns of the input that its windows read are interleaved into such words once.
 //! A window then takes one product for each of its columns, whatever the strides and dilations are.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
@@ -19,8 +19,8 @@ use crate::gemm::Target;
 const ROWS: usize = 4;
 /// Number of adjacent windows whose sums are computed before the epilogue converts them.
 const WINDOWS: usize = 32;
-/// Vectors that are woven at a time, if windows are not wider.
-const WOVEN: usize = 512;
+/// Vectors that are interleaved at a time, if windows are not wider.
+const INTERLEAVED: usize = 512;
 /// The most vectors of a window.
 pub(super) const MOST: usize = 4096;
 
@@ -56,43 +56,43 @@ fn span(convolution: &Convolution, windows: usize) -> usize {
     (windows - 1) * convolution.strides[1] + (convolution.kernel[1] - 1) * convolution.dilations[1] + 1
 }
 
-/// Returns the number of adjacent windows of which the columns are woven at a time: as many as fit, at least one.
+/// Returns the number of adjacent windows of which the columns are interleaved at a time: as many as fit, at least one.
 fn windows(convolution: &Convolution) -> usize {
-    let fitting = WOVEN / convolution.kernel[0].div_ceil(ROWS);
+    let fitting = INTERLEAVED / convolution.kernel[0].div_ceil(ROWS);
     let more = fitting.saturating_sub(span(convolution, 1)) / convolution.strides[1];
     (1 + more).min(convolution.output[1])
 }
 
-/// Returns the number of vectors that [`Woven`] needs room for.
+/// Returns the number of vectors that [`Interleaved`] needs room for.
 pub(super) fn vectors(convolution: &Convolution) -> usize {
     span(convolution, windows(convolution)) * convolution.kernel[0].div_ceil(ROWS)
 }
 
-/// Kernel that computes a row of the output from signed or unsigned bytes. `woven` has room for [`vectors`].
-pub(super) struct Woven<'a, F: GemmEpilogue, const SIGNED: bool> {
+/// Kernel that computes a row of the output from signed or unsigned bytes. `interleaved` has room for [`vectors`].
+pub(super) struct Interleaved<'a, F: GemmEpilogue, const SIGNED: bool> {
     pub(super) row: Row<'a, F>,
-    pub(super) woven: &'a mut [i32],
+    pub(super) interleaved: &'a mut [i32],
 }
 
-impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Woven<'_, F, SIGNED> {
+impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<'_, F, SIGNED> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Integers>(self, simd: S) {
-        if !S::WEAVES {
+        if !S::INTERLEAVES {
             return;
         }
-        let Self { row, woven } = self;
+        let Self { row, interleaved } = self;
         let output = row.output.as_mut_ptr();
         let Convolution { kernel, strides, output: [_, columns, channels], .. } = *row.convolution;
-        assert!(woven.len() >= vectors(row.convolution) * S::LANES, "room for the woven columns");
+        assert!(interleaved.len() >= vectors(row.convolution) * S::LANES, "room for the interleaved columns");
         let most = windows(row.convolution);
         for first in (0..columns).step_by(most) {
             let windows = first..(first + most).min(columns);
             for channel in (0..channels).step_by(S::LANES) {
-                let (woven, groups) = (woven.as_mut_ptr(), kernel[0].div_ceil(ROWS));
-                let part = Part { simd, row: &row, output, woven, groups, channel };
-                part.weave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
+                let (interleaved, groups) = (interleaved.as_mut_ptr(), kernel[0].div_ceil(ROWS));
+                let part = Part { simd, row: &row, output, interleaved, groups, channel };
+                part.interleave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
                 match (words(kernel), row.filter.sets()) {
                     (3, 1) => part.windows::<3>(windows.clone()),
                     (3, 2) => part.windows::<6>(windows.clone()),
@@ -110,7 +110,7 @@ struct Part<'a, S, F: GemmEpilogue> {
     /// The pixels of the row of outputs.
     output: *mut F::Output,
     /// The words of the columns of pixels that the windows read, one vector for every four rows of each.
-    woven: *mut i32,
+    interleaved: *mut i32,
     /// Words of a column.
     groups: usize,
     channel: usize,
@@ -123,9 +123,9 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         (self.row.filter.channels() - self.channel).min(S::LANES)
     }
 
-    /// Weaves `span` columns of pixels, from column `first` of the padded input on.
+    /// Interleaves `span` columns of pixels, from column `first` of the padded input on.
     #[inline(always)]
-    fn weave<const SIGNED: bool>(&self, first: usize, span: usize) {
+    fn interleave<const SIGNED: bool>(&self, first: usize, span: usize) {
         let Convolution { kernel, strides, dilations, before, input: [height, width, channels], .. } =
             *self.row.convolution;
         let outside = self.row.outside[self.channel..].as_ptr();
@@ -144,28 +144,28 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
                     (*row, *step) = (self.row.image[pixel * channels + self.channel..].as_ptr(), channels);
                 }
             }
-            let target = |column: usize| self.woven.wrapping_add((column * self.groups + group) * S::LANES);
-            // SAFETY: the rows have all pixels between the paddings, and the woven words room for all columns.
+            let target = |column: usize| self.interleaved.wrapping_add((column * self.groups + group) * S::LANES);
+            // SAFETY: the rows have all pixels between the paddings, and the interleaved words room for all columns.
             unsafe {
                 if start > 0 || end < span {
-                    let padding = self.simd.weave::<SIGNED>([outside; ROWS], self.count());
+                    let padding = self.simd.interleave::<SIGNED>([outside; ROWS], self.count());
                     for column in (0..start).chain(end..span) {
                         self.simd.store(target(column), padding);
                     }
                 }
                 match self.count() == S::LANES {
-                    true => self.weave_inside::<SIGNED>(rows, steps, start..end, target(0), S::LANES),
-                    false => self.weave_inside::<SIGNED>(rows, steps, start..end, target(0), self.count()),
+                    true => self.interleave_inside::<SIGNED>(rows, steps, start..end, target(0), S::LANES),
+                    false => self.interleave_inside::<SIGNED>(rows, steps, start..end, target(0), self.count()),
                 }
             }
         }
     }
 
-    /// Weaves the pixels that begin at `rows`, `steps` bytes apart, to the columns `columns` at `target`.
+    /// Interleaves the pixels that begin at `rows`, `steps` bytes apart, to the columns `columns` at `target`.
     /// # Safety
     /// The pixels must be readable and the words writable.
     #[inline(always)]
-    unsafe fn weave_inside<const SIGNED: bool>(
+    unsafe fn interleave_inside<const SIGNED: bool>(
         &self,
         mut rows: [*const u8; ROWS],
         steps: [usize; ROWS],
@@ -176,7 +176,7 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         for column in columns {
             // SAFETY: guaranteed by the caller.
             unsafe {
-                let words = self.simd.weave::<SIGNED>(rows, count);
+                let words = self.simd.interleave::<SIGNED>(rows, count);
                 self.simd.store(target.add(column * self.groups * S::LANES), words);
             }
             for (row, step) in rows.iter_mut().zip(&steps) {
@@ -185,7 +185,7 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         }
     }
 
-    /// Computes the channels of `windows` from woven columns. `LINES` is the number of lines of weights, or 0 if it is not
+    /// Computes the channels of `windows` from interleaved columns. `LINES` is the number of lines of weights, or 0 if it is not
     /// known when this is compiled.
     #[inline(always)]
     fn windows<const LINES: usize>(&self, windows: Range<usize>) {
@@ -203,10 +203,10 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         };
         for first in windows.clone().step_by(WINDOWS) {
             let count = WINDOWS.min(windows.end - first);
-            // SAFETY: all columns of these windows were woven, the filter has a line of bias and these lines, and the
+            // SAFETY: all columns of these windows were interleaved, the filter has a line of bias and these lines, and the
             // output contains the pixels.
             unsafe {
-                let columns = self.woven.add((first - windows.start) * step);
+                let columns = self.interleaved.add((first - windows.start) * step);
                 match LINES {
                     3 => {
                         let words = [word(0), word(1), word(2)];
