@@ -1,6 +1,7 @@
 //! Depthwise convolution of 8-bit elements: each input channel is convolved with its own `multiplier` filters.
 //!
-//! Where the processor multiplies words of four bytes, `interleaved.rs` has the kernel. The rest is for other processors and for
+//! Where the processor multiplies words of four bytes, `interleaved.rs` has the kernel. The rest is for other
+//! processors and for
 //! more than one filter per channel.
 //!
 //! Vectors extend along the channels. Taps are processed in pairs: a word contains the elements of both taps, widened
@@ -219,7 +220,8 @@ pub(super) struct Row<'a, F: GemmEpilogue> {
 }
 
 /// Kernel that computes a row from signed or unsigned input bytes. `pointers` has one entry per tap, rounded
-/// up to an even number, for each of [`WINDOWS`] windows. `repeated` has room for one window with repeated channels, or is empty if the
+/// up to an even number, for each of [`WINDOWS`] windows. `repeated` has room for one window with repeated channels, or
+/// is empty if the
 /// multiplier is 1.
 struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
     row: Row<'a, F>,

@@ -1,7 +1,8 @@
 //! Depthwise convolution of 8-bit elements where the processor multiplies words of four bytes.
 //!
 //! A word contains one channel of one column of pixels: the bytes of four rows of the window, or of fewer rows beside
-//! weights of zero. For a row of outputs, the columns of the input that its windows read are interleaved into such words once.
+//! weights of zero. For a row of outputs, the columns of the input that its windows read are interleaved into such
+//! words once.
 //! A window then takes one product for each of its columns, whatever the strides and dilations are.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
@@ -185,7 +186,8 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         }
     }
 
-    /// Computes the channels of `windows` from interleaved columns. `LINES` is the number of lines of weights, or 0 if it is not
+    /// Computes the channels of `windows` from interleaved columns. `LINES` is the number of lines of weights, or 0 if
+    /// it is not
     /// known when this is compiled.
     #[inline(always)]
     fn windows<const LINES: usize>(&self, windows: Range<usize>) {
