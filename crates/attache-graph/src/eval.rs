@@ -191,7 +191,7 @@ pub trait Host {
     /// # Errors
     ///
     /// Fails if no variable has this handle, or if there is no interpreter.
-    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<&PassedTensor>, OpError> {
         let _ = handle;
         Err(OpError::unsupported(NO_HOST))
     }
@@ -202,6 +202,16 @@ pub trait Host {
     ///
     /// Fails if no variable has this handle, or if there is no interpreter.
     fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
+        let _ = (handle, value);
+        Err(OpError::unsupported(NO_HOST))
+    }
+
+    /// Assigns a copy of a tensor to a resource variable, to the memory of its value if that is of the same type and shape.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no variable has this handle, if memory for the copy cannot be allocated, or if there is no interpreter.
+    fn copy_to_variable(&mut self, handle: Handle, value: &TensorRef<'_>) -> Result<(), OpError> {
         let _ = (handle, value);
         Err(OpError::unsupported(NO_HOST))
     }

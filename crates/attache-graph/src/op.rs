@@ -49,7 +49,8 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError>;
 
     /// Whether the operator passes tensors on as a whole and touches no elements, so that it runs by
-    /// [`pass`](Self::pass) and not by [`eval`](Self::eval).
+    /// [`pass`](Self::pass) and not by [`eval`](Self::eval). An operator that reads or assigns a resource variable has both,
+    /// because copying a small tensor takes less time.
     fn passes_tensors(&self) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 use attache_graph::{Eval, Handle, Host, Inferred, OpError, PassedTensor, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{argument, passes_only};
+use crate::shared::callee::argument;
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -36,7 +36,8 @@ impl Operator for AssignVariable {
         Ok(Vec::new())
     }
 
-    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
-        Err(passes_only())
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let (handle, value) = (Handle::from_bytes(eval.input(0)?.bytes)?, eval.input(1)?);
+        eval.host.copy_to_variable(handle, &value)
     }
 }

@@ -4,7 +4,7 @@ use attache_base::DataType;
 use attache_graph::{Eval, Handle, Host, Inferred, OpError, PassedTensor, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::callee::{argument, passes_only, stated_types};
+use crate::shared::callee::{argument, stated_types};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -45,16 +45,30 @@ impl Operator for ReadVariable {
     }
 
     fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
-        let value = host.variable(Handle::from_bytes(&argument(&inputs, 0)?.bytes)?)?;
+        Ok(vec![self.value(host, &argument(&inputs, 0)?.bytes)?.clone()])
+    }
+
+    fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let value = self.value(eval.host, eval.input(0)?.bytes)?;
+        let output = &mut eval.outputs[0].bytes;
+        if value.bytes.len() != output.len() {
+            let reason = format!("a variable of {} bytes is read to a tensor of {}", value.bytes.len(), output.len());
+            return Err(OpError::invalid(reason));
+        }
+        output.copy_from_slice(&value.bytes);
+        Ok(())
+    }
+}
+
+impl ReadVariable {
+    /// Returns the value of the variable with the handle that these bytes encode.
+    fn value<'a>(&self, host: &'a dyn Host, handle: &[u8]) -> Result<&'a PassedTensor, OpError> {
+        let value = host.variable(Handle::from_bytes(handle)?)?;
         let value = value.ok_or_else(|| OpError::invalid("the variable is read before it is assigned"))?;
         if value.data_type != self.types[0] {
             let reason = format!("the variable is of type {}; it is read as {}", value.data_type, self.types[0]);
             return Err(OpError::invalid(reason));
         }
-        Ok(vec![value])
-    }
-
-    fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
-        Err(passes_only())
+        Ok(value)
     }
 }

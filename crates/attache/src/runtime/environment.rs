@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Parallel, Pool, Serial, Shape, SharedBuffer};
-use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId};
+use attache_base::{Parallel, Pool, Serial, Shape, SharedBuffer, copy};
+use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId, TensorRef};
 
 use super::cancellation::StartedRun;
 use super::executor::Executor;
@@ -68,6 +68,14 @@ struct Resources {
     values: Vec<Option<PassedTensor>>,
     /// The hash tables by their numbers; `None` before a table is filled.
     tables: Tables,
+}
+
+impl Resources {
+    /// Returns the place of a variable's value.
+    fn slot(&mut self, handle: Handle) -> Result<&mut Option<PassedTensor>, OpError> {
+        let slot = usize::try_from(handle.0).ok().and_then(|index| self.values.get_mut(index));
+        slot.ok_or_else(no_variable)
+    }
 }
 
 /// Hash tables by their numbers.
@@ -320,14 +328,28 @@ impl Subgraphs for Environment {
         Handle(next as u64)
     }
 
-    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<&PassedTensor>, OpError> {
         let value = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get(index));
-        value.cloned().ok_or_else(no_variable)
+        value.map(Option::as_ref).ok_or_else(no_variable)
     }
 
     fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
-        let slot = usize::try_from(handle.0).ok().and_then(|index| self.resources.values.get_mut(index));
-        *slot.ok_or_else(no_variable)? = Some(value);
+        *self.resources.slot(handle)? = Some(value);
+        Ok(())
+    }
+
+    fn copy_to_variable(&mut self, handle: Handle, value: &TensorRef<'_>) -> Result<(), OpError> {
+        let slot = self.resources.slot(handle)?;
+        let alike = |held: &&mut PassedTensor| held.data_type == value.data_type && held.shape == *value.shape;
+        let kept = slot.as_mut().filter(alike).and_then(|held| held.bytes.get_mut());
+        match kept.filter(|kept| kept.len() == value.bytes.len()) {
+            Some(kept) => copy(kept, value.bytes),
+            None => {
+                let bytes = SharedBuffer::copied(value.bytes);
+                let bytes = bytes.map_err(|error| OpError::out_of_memory(format!("a variable: {error}")))?;
+                *slot = Some(PassedTensor { data_type: value.data_type, shape: value.shape.clone(), bytes });
+            }
+        }
         Ok(())
     }
 

@@ -34,7 +34,7 @@ enum Step {
     /// A node on the CPU. `cache` is its cache, and `working` the memory that its next run allocates.
     /// `runtime_shapes` are the shapes of inputs and outputs in the last run; `None` if all shapes are
     /// planned.
-    Node { id: NodeId, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
+    Node { id: NodeId, way: Way, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
     /// A partition, which runs on a delegate.
     Partition(Delegated),
 }
@@ -76,6 +76,7 @@ impl Executor {
                 let working = WorkingMemory { kept, ..*working };
                 Ok(Step::Node {
                     id: *id,
+                    way: Way::of(node, &memory),
                     cache: Cache::new(cache.clone()),
                     working,
                     runtime_shapes: unknown.then(Vec::new),
@@ -447,13 +448,14 @@ fn run_step(
     memory: &mut Memory,
     (host, lists): (&mut NodeHost<'_>, &mut Lists),
 ) -> Result<(), OpError> {
-    let Step::Node { cache, working, runtime_shapes, .. } = step else { return Ok(()) };
+    let Step::Node { way, cache, working, runtime_shapes, .. } = step else { return Ok(()) };
     let Planned { graph, node, plan, .. } = planned;
-    match planned.way(memory) {
-        Some(Way::Pass) => return run_passing(planned, memory, host),
-        Some(Way::Reshape(input)) => return run_reshape(planned, input, memory, host),
-        Some(Way::Update(operand)) => return run_update(planned, operand, memory, (cache, host)),
-        None => {}
+    match *way {
+        Way::Pass => return run_passing(planned, memory, host),
+        Way::Reshape(input) => return run_reshape(planned, input, memory, host),
+        Way::Update(operand) => return run_update(planned, operand, memory, (cache, host)),
+        Way::Copy(value) => host.subgraphs.note_copied(graph.fact(value).byte_size().unwrap_or(0)),
+        Way::Evaluate => {}
     }
     match runtime_shapes {
         None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use attache_base::{AlignedBuffer, Parallel, Shape, SharedBuffer};
-use attache_graph::{Handle, HashTable, Host, OpError, PassedTensor};
+use attache_graph::{Handle, HashTable, Host, OpError, PassedTensor, TensorRef};
 
 use crate::{Error, Limits};
 
@@ -44,10 +44,13 @@ pub(crate) trait Subgraphs {
     fn variable_handle(&mut self, container: &str, name: &str) -> Handle;
 
     /// Returns the value of a resource variable; `None` before its first assignment.
-    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError>;
+    fn variable(&self, handle: Handle) -> Result<Option<&PassedTensor>, OpError>;
 
     /// Assigns a value to a resource variable.
     fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError>;
+
+    /// Assigns a copy of a tensor to a resource variable.
+    fn copy_to_variable(&mut self, handle: Handle, value: &TensorRef<'_>) -> Result<(), OpError>;
 
     /// Takes its value from a resource variable if it is this memory, so that the caller may be the only owner. Returns
     /// whether it was; the caller then sets the variable again.
@@ -108,12 +111,16 @@ impl Host for NodeHost<'_> {
         Ok(self.subgraphs.variable_handle(container, name))
     }
 
-    fn variable(&self, handle: Handle) -> Result<Option<PassedTensor>, OpError> {
+    fn variable(&self, handle: Handle) -> Result<Option<&PassedTensor>, OpError> {
         self.subgraphs.variable(handle)
     }
 
     fn set_variable(&mut self, handle: Handle, value: PassedTensor) -> Result<(), OpError> {
         self.subgraphs.set_variable(handle, value)
+    }
+
+    fn copy_to_variable(&mut self, handle: Handle, value: &TensorRef<'_>) -> Result<(), OpError> {
+        self.subgraphs.copy_to_variable(handle, value)
     }
 
     fn table_handle(&mut self, table: i32) -> Result<Handle, OpError> {

@@ -192,6 +192,11 @@ impl Memory {
         }
     }
 
+    /// Whether the tensor is in the arena.
+    pub(crate) fn is_in_arena(&self, id: TensorId) -> bool {
+        matches!(self.slots[id.index()], Slot::Arena(_))
+    }
+
     /// Whether the tensor is passed by reference.
     pub(crate) fn is_passed(&self, id: TensorId) -> bool {
         matches!(self.slots[id.index()], Slot::Passed(_))

@@ -1,7 +1,7 @@
 //! Nodes that pass tensors on as a whole, or update one in place.
 
 use attache_base::{DataType, Shape, SharedBuffer, Strings};
-use attache_graph::{Cache, Eval, Graph, Handle, Node, OpError, PassedTensor, TensorId};
+use attache_graph::{Cache, Eval, Graph, Handle, Node, OpError, PassedTensor, TensorId, VariableUse};
 
 use super::super::host::NodeHost;
 use super::super::memory::{Memory, writable};
@@ -19,8 +19,13 @@ pub(crate) struct Planned<'a> {
     pub(crate) step: usize,
 }
 
-/// What a node that is run by reference does.
+/// How a node runs, because of the tensors that are passed by reference.
+#[derive(Clone, Copy)]
 pub(crate) enum Way {
+    /// It computes its outputs from its inputs.
+    Evaluate,
+    /// It copies this tensor, which lies in the arena, from or to a resource variable.
+    Copy(TensorId),
     /// It [passes tensors on](attache_graph::Op::passes_tensors).
     Pass,
     /// It only changes the shape of a tensor, whose value the output takes.
@@ -29,23 +34,29 @@ pub(crate) enum Way {
     Update(TensorId),
 }
 
-impl Planned<'_> {
-    /// Returns how to run the node by reference; `None` for one that computes its outputs from its inputs.
-    pub(crate) fn way(&self, memory: &Memory) -> Option<Way> {
-        let op = &self.node.op;
-        if op.passes_tensors() {
-            return Some(Way::Pass);
+impl Way {
+    /// Returns how to run a node with this memory.
+    pub(crate) fn of(node: &Node, memory: &Memory) -> Self {
+        let input = |index: usize| node.inputs.get(index).copied().flatten();
+        if node.op.passes_tensors() {
+            let value = match node.op.variable_use() {
+                Some(VariableUse::Read { .. }) => node.outputs.first().copied(),
+                Some(VariableUse::Assign { value, .. }) => input(value),
+                _ => None,
+            };
+            return value.filter(|id| memory.is_in_arena(*id)).map_or(Self::Pass, Self::Copy);
         }
-        let [output] = self.node.outputs[..] else { return None };
+        let [output] = node.outputs[..] else { return Self::Evaluate };
         if !memory.is_passed(output) && !memory.is_own(output) {
-            return None;
+            return Self::Evaluate;
         }
-        if op.is_reshape() {
-            return self.node.inputs.first().copied().flatten().map(Way::Reshape);
-        }
-        updated(self.node).map(Way::Update)
+        let by_reference =
+            if node.op.is_reshape() { input(0).map(Self::Reshape) } else { updated(node).map(Self::Update) };
+        by_reference.unwrap_or(Self::Evaluate)
     }
+}
 
+impl Planned<'_> {
     /// Whether the node may take the value of the input with this index.
     fn may_take(&self, input: usize) -> bool {
         self.plan.taken[self.step].get(input).is_some_and(|taken| *taken)
