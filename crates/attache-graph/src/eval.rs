@@ -305,6 +305,16 @@ pub trait StoredValues: Send + Sync {
     fn made(&self, type_id: TypeId, parameters: &[usize], value: &CachedValue);
 }
 
+/// How many values a shared cache keeps for one node. Where shapes change from run to run without end, later values are kept
+/// only by the caches that made them.
+const MOST_VARIANTS: usize = 64;
+
+fn keep(variants: &mut Vec<Variant>, variant: Variant) {
+    if variants.len() < MOST_VARIANTS {
+        variants.push(variant);
+    }
+}
+
 /// One value of a [`SharedCache`].
 struct Variant {
     /// The parameters besides the node's constants and attributes that the value was made for.
@@ -352,7 +362,7 @@ impl SharedCache {
         if let Some(stored) = &self.stored {
             stored.made(type_id, &parameters, &value);
         }
-        variants.push(Variant { parameters, value: value.clone() });
+        keep(&mut variants, Variant { parameters, value: value.clone() });
         value
     }
 
@@ -364,7 +374,7 @@ impl SharedCache {
         }
         let stored = self.stored.as_ref()?.find(type_id, parameters);
         let value = stored.filter(|value| (**value).type_id() == type_id)?;
-        variants.push(Variant { parameters: parameters.to_vec(), value: value.clone() });
+        keep(variants, Variant { parameters: parameters.to_vec(), value: value.clone() });
         Some(value)
     }
 

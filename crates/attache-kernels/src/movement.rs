@@ -1,34 +1,72 @@
 //! Data movement kernels (strided copies, transposes, tiling, padding, concatenation) for elements of any
 //! `Copy` type, with dense outputs.
 
-/// Copies `source[offset + Σ index × stride]`, for every index within `extents`, to the dense `target`.
-///
-/// Strides are in elements and may be zero or negative. Transposes, slices, flips, tiles and broadcasts are special
-/// cases.
+/// Copies `source[offset + Σ index × stride]`, for every index within `extents`, to the dense `target`, as
+/// [`StridedCopy`].
 ///
 /// # Panics
 ///
 /// Panics if an index is outside of the source, or if the lengths of the slices do not match.
 pub fn copy_strided<T: Copy>(source: &[T], offset: i64, strides: &[i64], target: &mut [T], extents: &[usize]) {
-    assert_eq!(strides.len(), extents.len(), "a stride per axis");
-    assert_eq!(target.len(), extents.iter().product::<usize>(), "the target has its extents");
-    if target.is_empty() {
-        return;
-    }
-    let reach = |sign: i128| -> i128 {
-        let far = |(stride, extent): (&i64, &usize)| (i128::from(*stride) * (*extent as i128 - 1) * sign).max(0) * sign;
-        i128::from(offset) + strides.iter().zip(extents).map(far).sum::<i128>()
-    };
-    assert!(reach(-1) >= 0 && reach(1) < source.len() as i128, "every index lies in the source");
-    let mut axes: Vec<(usize, isize)> = Vec::new();
-    for (&extent, &stride) in extents.iter().zip(strides).filter(|axis| *axis.0 != 1) {
-        let stride = stride as isize;
-        match axes.last_mut() {
-            Some((outer, last)) if *last == stride * extent as isize => (*outer, *last) = (*outer * extent, stride),
-            _ => axes.push((extent, stride)),
+    StridedCopy::new(offset, strides, extents).run(source, target);
+}
+
+/// A copy of `source[offset + Σ index × stride]`, for every index within `extents`, to a dense target.
+///
+/// Strides are in elements and may be zero or negative. Transposes, slices, flips, tiles and broadcasts are special
+/// cases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StridedCopy {
+    offset: isize,
+    /// Extents and strides of the target's axes, where neighbours that one stride covers are one axis.
+    axes: Vec<(usize, isize)>,
+    /// Number of elements of the target.
+    elements: usize,
+    /// The first and the last element of the source that is read.
+    reach: (i128, i128),
+}
+
+impl StridedCopy {
+    /// Plans the copy.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are not as many strides as extents.
+    #[must_use]
+    pub fn new(offset: i64, strides: &[i64], extents: &[usize]) -> Self {
+        assert_eq!(strides.len(), extents.len(), "a stride per axis");
+        let reach = |sign: i128| -> i128 {
+            let far =
+                |(stride, extent): (&i64, &usize)| (i128::from(*stride) * (*extent as i128 - 1) * sign).max(0) * sign;
+            i128::from(offset) + strides.iter().zip(extents).map(far).sum::<i128>()
+        };
+        let mut axes: Vec<(usize, isize)> = Vec::new();
+        for (&extent, &stride) in extents.iter().zip(strides).filter(|axis| *axis.0 != 1) {
+            let stride = stride as isize;
+            match axes.last_mut() {
+                Some((outer, last)) if *last == stride.wrapping_mul(extent as isize) => {
+                    (*outer, *last) = (*outer * extent, stride);
+                }
+                _ => axes.push((extent, stride)),
+            }
         }
+        Self { offset: offset as isize, axes, elements: extents.iter().product(), reach: (reach(-1), reach(1)) }
     }
-    copy_axes(source, offset as isize, &axes, target);
+
+    /// Copies the elements.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an index is outside of the source, or if the target has another number of elements.
+    pub fn run<T: Copy>(&self, source: &[T], target: &mut [T]) {
+        assert_eq!(target.len(), self.elements, "the target has its extents");
+        if target.is_empty() {
+            return;
+        }
+        let (first, last) = self.reach;
+        assert!(first >= 0 && last < source.len() as i128, "every index lies in the source");
+        copy_axes(source, self.offset, &self.axes, target);
+    }
 }
 
 fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], target: &mut [T]) {
@@ -195,17 +233,18 @@ fn mirror_axes<T: Copy>(
 ///
 /// Panics if the length of a part is not a multiple of `outer`, or if the target's length is not the sum of the parts'.
 pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
-    let runs: Vec<usize> = parts.iter().map(|part| part.len() / outer.max(1)).collect();
-    assert!(parts.iter().zip(&runs).all(|(part, run)| part.len() == run * outer), "whole runs");
-    let row: usize = runs.iter().sum();
+    let run = |part: &&[T]| part.len() / outer.max(1);
+    assert!(parts.iter().all(|part| part.len() == run(part) * outer), "whole runs");
+    let row: usize = parts.iter().map(run).sum();
     assert_eq!(target.len(), row * outer, "the target holds every part");
     if row == 0 {
         return;
     }
     for (index, mut target) in target.chunks_exact_mut(row).enumerate() {
-        for (part, run) in parts.iter().zip(&runs) {
-            let (head, rest) = target.split_at_mut(*run);
-            head.copy_from_slice(&part[index * run..][..*run]);
+        for part in parts {
+            let run = run(part);
+            let (head, rest) = target.split_at_mut(run);
+            head.copy_from_slice(&part[index * run..][..run]);
             target = rest;
         }
     }

@@ -48,8 +48,7 @@ impl Operator for Split {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(1)?;
-        self.pieces(input.shape, &eval.input(0)?.integers()?)?.copy(input, eval)
+        pieces::copy(eval, 1, |eval, shape| self.pieces(shape, &eval.input(0)?.integers()?))
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -55,9 +55,9 @@ impl Operator for SplitV {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(0)?;
-        let (lengths, axis) = (eval.input(1)?.integers()?, eval.input(2)?.integers()?);
-        self.pieces(input.shape, &lengths, &axis)?.copy(input, eval)
+        pieces::copy(eval, 0, |eval, shape| {
+            self.pieces(shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)
+        })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

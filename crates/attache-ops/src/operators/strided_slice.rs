@@ -2,11 +2,12 @@
 
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
-use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
-use attache_kernels::movement::copy_strided;
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::movement::StridedCopy;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{elements, elements_mut, refuse, with_element};
+use crate::shared::support::refuse;
+use crate::shared::view::copy_elements;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -89,32 +90,13 @@ impl Plan {
         self.ranges.iter().map(|range| range.count).collect()
     }
 
-    /// Returns where the elements lie in an input of this shape.
-    fn walk(&self, shape: &Shape) -> Walk {
+    /// Returns the copy of the elements from an input of this shape.
+    fn copy(&self, shape: &Shape) -> StridedCopy {
         let dense = strides(shape);
         let steps = || self.ranges.iter().zip(&dense);
-        Walk {
-            offset: steps().map(|(range, step)| range.begin * *step as i64).sum(),
-            strides: steps().map(|(range, step)| range.stride * *step as i64).collect(),
-            counts: self.counts(),
-        }
-    }
-}
-
-/// Where the elements of a slice lie in the input: the first one, the distances between neighbours along each axis of the
-/// input, in elements, and how many there are along it.
-struct Walk {
-    offset: i64,
-    strides: Vec<i64>,
-    counts: Shape,
-}
-
-impl Walk {
-    fn copy(&self, input: &TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
-        with_element!(input.data_type, T => {
-            copy_strided::<T>(elements(input.bytes)?, self.offset, &self.strides, elements_mut(output)?, &self.counts);
-        });
-        Ok(())
+        let offset = steps().map(|(range, step)| range.begin * *step as i64).sum();
+        let strides: Vec<i64> = steps().map(|(range, step)| range.stride * *step as i64).collect();
+        StridedCopy::new(offset, &strides, &self.counts())
     }
 }
 
@@ -214,23 +196,19 @@ impl Operator for StridedSlice {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
+        // A copy is kept only where the entries are constants.
+        if let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
+            return copy_elements(copy, &input, eval.outputs[0].bytes);
+        }
         let entries = [eval.input(1)?, eval.input(2)?, eval.input(3)?];
-        let walk = || -> Result<Walk, OpError> {
-            let [begin, end, strides] = [0, 1, 2].map(|index: usize| entries[index].integers());
-            let plan = self.plan(input.shape, &Entries { begin: begin?, end: end?, strides: strides? })?;
-            Ok(plan.walk(input.shape))
-        };
+        let [begin, end, strides] = [0, 1, 2].map(|index: usize| entries[index].integers());
+        let plan = self.plan(input.shape, &Entries { begin: begin?, end: end?, strides: strides? })?;
+        let copy = plan.copy(input.shape);
         let output = &mut *eval.outputs[0].bytes;
-        if !entries.iter().all(|tensor| tensor.is_constant) {
-            return walk()?.copy(&input, output);
+        if entries.iter().all(|tensor| tensor.is_constant) {
+            return copy_elements(eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy), &input, output);
         }
-        match eval.cache.get_for::<Walk>(|| input.shape.to_vec()) {
-            Some(walk) => walk.copy(&input, output),
-            None => {
-                let walk = walk()?;
-                eval.cache.get_or_make_for(|| input.shape.to_vec(), || walk).copy(&input, output)
-            }
-        }
+        copy_elements(&copy, &input, output)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

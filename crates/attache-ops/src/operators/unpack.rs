@@ -55,8 +55,7 @@ impl Operator for Unpack {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(0)?;
-        self.pieces(input.shape)?.copy(input, eval)
+        pieces::copy(eval, 0, |_, shape| self.pieces(shape))
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -2,10 +2,11 @@
 //! only in the lengths of the pieces and in the shapes of the outputs.
 
 use attache_base::Shape;
-use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
+use attache_graph::{Eval, Lowering, OpError, TensorMut, TensorRef, Unsupported};
+use attache_kernels::movement::StridedCopy;
 
 use crate::Declaration;
-use crate::shared::view::View;
+use crate::shared::view::{View, copy_elements};
 
 /// How an input is split into consecutive pieces along an axis.
 #[derive(Debug)]
@@ -27,14 +28,6 @@ impl Pieces {
         self.lengths.iter().map(view).collect()
     }
 
-    /// Copies every piece of `input` to the output of the same index.
-    pub(crate) fn copy(&self, input: TensorRef<'_>, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        for (view, output) in self.views(input.shape).iter().zip(&mut eval.outputs) {
-            view.copy(input, output.bytes)?;
-        }
-        Ok(())
-    }
-
     /// Emits every piece of input `index` as the output of the piece's index, reshaped to that output's
     /// shape.
     pub(crate) fn lower(&self, lowering: &mut Lowering<'_>, index: usize) -> Result<(), Unsupported> {
@@ -47,6 +40,33 @@ impl Pieces {
         }
         Ok(())
     }
+}
+
+/// Copies every piece of input `index` to the output of the piece's index. `pieces` says how that input of this shape is
+/// split, which is kept from run to run where all other inputs are constants.
+pub(crate) fn copy(
+    eval: &mut Eval<'_>,
+    index: usize,
+    pieces: impl FnOnce(&Eval<'_>, &Shape) -> Result<Pieces, OpError>,
+) -> Result<(), OpError> {
+    let input = eval.input(index)?;
+    if let Some(kept) = eval.cache.get_for::<Vec<StridedCopy>>(|| input.shape.to_vec()) {
+        return copy_all(kept, input, &mut eval.outputs);
+    }
+    let views = pieces(eval, input.shape)?.views(input.shape);
+    let copies: Vec<StridedCopy> = views.iter().map(|view| view.of(input.shape)).collect();
+    copy_all(&copies, input, &mut eval.outputs)?;
+    let is_constant = |(other, tensor): (usize, &Option<TensorRef<'_>>)| {
+        other == index || tensor.is_none_or(|tensor| tensor.is_constant)
+    };
+    if eval.inputs.iter().enumerate().all(is_constant) {
+        eval.cache.get_or_make_for(|| input.shape.to_vec(), || copies);
+    }
+    Ok(())
+}
+
+fn copy_all(copies: &[StridedCopy], input: TensorRef<'_>, outputs: &mut [TensorMut<'_>]) -> Result<(), OpError> {
+    copies.iter().zip(outputs).try_for_each(|(copy, output)| copy_elements(copy, &input, output.bytes))
 }
 
 /// Returns the number of pieces that the operator's options state. An error unless it equals the number of

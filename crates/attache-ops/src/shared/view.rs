@@ -5,7 +5,7 @@
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Lowering, OpError, TensorRef, Unsupported};
-use attache_kernels::movement::copy_strided;
+use attache_kernels::movement::StridedCopy;
 
 use crate::shared::support::{elements, elements_mut, with_element};
 
@@ -60,20 +60,19 @@ impl View {
 
     /// Copies the elements of the view from `input` to `output`.
     pub(crate) fn copy(&self, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+        copy_elements(&self.of(input.shape), &input, output)
+    }
+
+    /// Returns the copy of the view's elements from an input of this shape.
+    pub(crate) fn of(&self, shape: &Shape) -> StridedCopy {
         let (mut offset, mut steps) = (0, vec![0; self.output.rank()]);
-        if output.is_empty() {
-            return Ok(());
-        }
-        for (along, dense) in self.coordinates.iter().zip(strides(input.shape)) {
+        for (along, dense) in self.coordinates.iter().zip(strides(shape)) {
             offset += along.begin * dense as i64;
             if along.stride != 0 {
                 steps[along.axis] += along.stride * dense as i64;
             }
         }
-        with_element!(input.data_type, T => {
-            copy_strided::<T>(elements(input.bytes)?, offset, &steps, elements_mut(output)?, &self.output);
-        });
-        Ok(())
+        StridedCopy::new(offset, &steps, &self.output)
     }
 
     /// Emits the view of a value as an index map and returns its result, or `input` itself where the view
@@ -86,6 +85,12 @@ impl View {
         let map = IndexMap { output: self.output.to_vec(), coordinates, fill: None };
         lowering.emit(Primitive::IndexMap(map), &[input])
     }
+}
+
+/// Copies elements of `input` to `output`.
+pub(crate) fn copy_elements(copy: &StridedCopy, input: &TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+    with_element!(input.data_type, T => copy.run::<T>(elements(input.bytes)?, elements_mut(output)?));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -24,8 +24,9 @@ pub struct Cancellation(Arc<Runs>);
 struct Runs {
     /// The number of the last run that was started.
     started: AtomicU64,
-    /// The number of the last run that was started before the last cancellation.
-    cancelled: AtomicU64,
+    /// The number of the last run that was started before the last cancellation. Started runs share it, so that looking
+    /// at it before each operator takes no time.
+    cancelled: Arc<AtomicU64>,
 }
 
 impl Cancellation {
@@ -39,7 +40,13 @@ impl Cancellation {
     /// Starts a run.
     pub(crate) fn start(&self) -> StartedRun {
         let number = self.0.started.fetch_add(1, Ordering::AcqRel) + 1;
-        StartedRun { id: RunId(number), runs: Arc::downgrade(&self.0), is_cancelled: Arc::default() }
+        let Runs { cancelled, .. } = &*self.0;
+        StartedRun {
+            id: RunId(number),
+            runs: Arc::downgrade(&self.0),
+            cancelled: cancelled.clone(),
+            is_cancelled: Arc::default(),
+        }
     }
 }
 
@@ -49,6 +56,7 @@ pub(crate) struct StartedRun {
     id: RunId,
     /// Weak, so that the handle of an ended run does not make later ones cancellable.
     runs: Weak<Runs>,
+    cancelled: Arc<AtomicU64>,
     is_cancelled: Arc<AtomicBool>,
 }
 
@@ -64,8 +72,7 @@ impl StartedRun {
 
     /// Returns an error if the run was cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let cancelled = self.runs.upgrade().map_or(0, |runs| runs.cancelled.load(Ordering::Acquire));
-        if self.is_cancelled.load(Ordering::Acquire) || cancelled >= self.id.0 {
+        if self.is_cancelled.load(Ordering::Acquire) || self.cancelled.load(Ordering::Acquire) >= self.id.0 {
             Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"))
         } else {
             Ok(())

@@ -412,22 +412,21 @@ impl Executor {
         let Prepared { graph, subgraph, plan, .. } = &**prepared;
         memory.clear(graph);
         times.iter_mut().for_each(Vec::clear);
+        let mut host = NodeHost::new(environment, parallel, &plan.limits);
+        // The clock is read only on request: reading it takes longer than a small node.
+        let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
         for (index, step) in steps.iter_mut().enumerate() {
-            environment.check_cancelled()?;
+            host.subgraphs.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
                 Step::Node { id, .. } => {
                     let (id, node) = (*id, graph.node(*id));
-                    // The clock is read only on request: reading it takes longer than a small node.
-                    let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
                     let start = is_timed.then(Stopwatch::start);
-                    let mut host = NodeHost::new(environment, parallel, &plan.limits);
                     let planned = Planned { graph, node, plan, step: index };
                     let result = run_step(planned, step, memory, (&mut host, lists));
-                    let states = std::mem::take(&mut host.states);
-                    let result = result.and_then(|()| keep_states(graph, node, memory, &states));
+                    let result = result.and_then(|()| keep_states(graph, node, memory, &mut host.states));
                     let failure = |error| Error::operator(location(*subgraph, node), &error);
-                    result.map_err(|error| environment.failure().unwrap_or_else(|| failure(error)))?;
+                    result.map_err(|error| host.subgraphs.failure().unwrap_or_else(|| failure(error)))?;
                     if let Some(milliseconds) = start.map(|start| start.milliseconds()) {
                         tracing::trace!(operator = node.op.name(), us = (1e3 * milliseconds) as u64, "node");
                         times.iter_mut().for_each(|times| times.push((id, milliseconds)));

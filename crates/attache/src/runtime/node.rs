@@ -64,21 +64,45 @@ pub(crate) fn run_node(
     cache: &mut Cache,
     (host, lists): (&mut NodeHost<'_>, &mut Lists),
 ) -> Result<(), OpError> {
-    let mut outside: Few<Option<AlignedBuffer>> = Few::new();
-    for id in &node.outputs {
-        outside.push(memory.outside(*id, graph.fact(*id).byte_size().unwrap_or(0))?);
+    if node.outputs.iter().any(|id| memory.is_own(*id) || memory.is_passed(*id)) {
+        return run_outside(graph, node, memory, cache, host);
     }
     let (readable, written) = memory.split(&node.outputs);
     let (mut inputs, mut outputs) = lists.take();
     read_into(&mut inputs, graph, node, &readable)?;
-    for ((id, bytes), outside) in node.outputs.iter().zip(written).zip(&mut outside) {
-        let shape = graph.fact(*id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))?;
-        outputs.push(writable(graph, *id, shape, outside.as_deref_mut().unwrap_or(bytes)));
+    for (id, bytes) in node.outputs.iter().zip(written) {
+        outputs.push(writable(graph, *id, planned_shape(graph, *id)?, bytes));
     }
     let mut eval = Eval { inputs, outputs, cache, parallel: host.parallel, host };
     node.op.eval(&mut eval)?;
     poison(&mut eval.outputs);
     lists.keep(eval.inputs, eval.outputs);
+    Ok(())
+}
+
+fn planned_shape(graph: &Graph, id: TensorId) -> Result<&Shape, OpError> {
+    graph.fact(id).shape.as_ref().ok_or_else(|| OpError::unsupported("an output has no shape"))
+}
+
+/// Runs a node some of whose outputs, all of known shape, have buffers outside the arena.
+fn run_outside(
+    graph: &Graph,
+    node: &Node,
+    memory: &mut Memory,
+    cache: &mut Cache,
+    host: &mut NodeHost<'_>,
+) -> Result<(), OpError> {
+    let mut outside: Few<Option<AlignedBuffer>> = Few::new();
+    for id in &node.outputs {
+        outside.push(memory.outside(*id, graph.fact(*id).byte_size().unwrap_or(0))?);
+    }
+    let (readable, written) = memory.split(&node.outputs);
+    let (inputs, mut outputs) = (read(graph, node, &readable)?, Vec::with_capacity(node.outputs.len()));
+    for ((id, bytes), outside) in node.outputs.iter().zip(written).zip(&mut outside) {
+        let bytes = outside.as_deref_mut().unwrap_or(bytes);
+        outputs.push(writable(graph, *id, planned_shape(graph, *id)?, bytes));
+    }
+    evaluate(node, Eval { inputs, outputs, cache, parallel: host.parallel, host })?;
     drop(readable);
     for (id, buffer) in node.outputs.iter().zip(outside) {
         if let (Some(buffer), Some(shape)) = (buffer, &graph.fact(*id).shape) {
@@ -89,20 +113,20 @@ pub(crate) fn run_node(
 }
 
 /// Copies the new values that a node set for its variable inputs into these variables. `states` are pairs of
-/// an input index and the bytes. Called after the evaluation, during which the node still reads the old
+/// an input index and the bytes; none is left. Called after the evaluation, during which the node still reads the old
 /// values.
 pub(crate) fn keep_states(
     graph: &Graph,
     node: &Node,
     memory: &mut Memory,
-    states: &[(usize, Vec<u8>)],
+    states: &mut Vec<(usize, Vec<u8>)>,
 ) -> Result<(), OpError> {
-    for (input, value) in states {
-        let id = node.inputs.get(*input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
+    for (input, value) in states.drain(..) {
+        let id = node.inputs.get(input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
         let bytes = id.and_then(|id| memory.bytes_mut(id)).filter(|bytes| bytes.len() == value.len());
         let wrong =
             || OpError::invalid(format!("it sets input {input}, which is no variable of {} bytes", value.len()));
-        bytes.ok_or_else(wrong)?.copy_from_slice(value);
+        bytes.ok_or_else(wrong)?.copy_from_slice(&value);
     }
     Ok(())
 }
