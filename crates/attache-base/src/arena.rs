@@ -5,6 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use crate::order_by;
+
 /// Number of lifetimes above which [`plan`] places them by [`place_in_time`], in near-linear time, instead of
 /// by the quadratic greedy search. Networks have far fewer tensors.
 const MANY: usize = 8192;
@@ -117,13 +119,6 @@ fn improved(lifetimes: &[Lifetime], alignment: usize, bound: usize, mut order: V
         }
     }
     best
-}
-
-/// Returns the indices below `count` in ascending order of their keys, those of equal keys in ascending order.
-fn order_by(count: usize, key: impl Fn(usize) -> (usize, usize)) -> Vec<usize> {
-    let mut keys: Vec<((usize, usize), usize)> = (0..count).map(|index| (key(index), index)).collect();
-    keys.sort_unstable();
-    keys.into_iter().map(|(_, index)| index).collect()
 }
 
 /// Returns the indices of the lifetimes, largest size first.

@@ -202,6 +202,10 @@ pub(crate) trait Simd: Copy + Send + Sync {
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
 
+/// Rows of the largest GEMM tile of portable vectors. The smallest programs have one height of tiles for the few processors
+/// without AVX2.
+pub(crate) const PORTABLE_ROWS: usize = if cfg!(all(attache_small, target_arch = "x86_64")) { 1 } else { 4 };
+
 /// Vectors of four elements in plain Rust, which every target's baseline vectorizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable(());
@@ -209,7 +213,7 @@ pub(crate) struct Portable(());
 impl Simd for Portable {
     type Vector = [f32; 4];
     const LANES: usize = 4;
-    const ROWS: usize = 4;
+    const ROWS: usize = PORTABLE_ROWS;
     const SPECIALIZED: bool = cfg!(not(target_arch = "x86_64"));
 
     #[inline(never)]

@@ -14,7 +14,7 @@ use super::neon::Neon;
 use super::x86;
 use crate::Isa;
 use crate::gemm::Target;
-use crate::simd::Kind as IsaKind;
+use crate::simd::{Kind as IsaKind, PORTABLE_ROWS};
 
 /// The integer multiplication instructions that an [`Isa`] uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -391,7 +391,7 @@ pub(crate) fn widen(byte: u8, signed: bool) -> i32 {
 impl Integers for Portable {
     type Vector = [i32; 4];
     const LANES: usize = 4;
-    const ROWS: usize = 4;
+    const ROWS: usize = PORTABLE_ROWS;
 
     #[inline(never)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {

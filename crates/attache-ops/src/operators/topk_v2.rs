@@ -6,7 +6,7 @@ use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::single;
+use crate::shared::support::{float_key, single};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -70,13 +70,6 @@ fn sort_first(ranks: &mut [Rank], count: usize) {
         ranks.select_nth_unstable(count);
     }
     ranks[..count].sort_unstable();
-}
-
-/// Orders floats. Zeros of both signs are equal. NaN is larger than any number, or smaller if its sign bit is set.
-fn float_key(value: f32) -> i64 {
-    let bits = (value + 0.0).to_bits() as i32;
-    // The magnitudes of negative numbers are in the opposite order.
-    i64::from(if bits < 0 { bits ^ i32::MAX } else { bits })
 }
 
 /// Selects the elements of `$input`, which are of type `$type`, and writes both outputs.

@@ -116,3 +116,9 @@ pub(crate) fn refuse(error: OpError) -> Unsupported {
 pub(crate) fn product(factors: &[usize]) -> u64 {
     factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor as u64))
 }
+/// Orders floats. Zeros of both signs are equal. NaN is larger than any number, or smaller if its sign bit is set.
+pub(crate) fn float_key(value: f32) -> i64 {
+    let bits = (value + 0.0).to_bits() as i32;
+    // The magnitudes of negative numbers are in the opposite order.
+    i64::from(if bits < 0 { bits ^ i32::MAX } else { bits })
+}

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use attache_base::Bytes;
+use attache_base::{Bytes, order_by};
 
 use super::CacheError;
 
@@ -89,7 +89,6 @@ impl Folder {
     pub(super) fn make_room(&self, bytes: u64, limit: u64, file: &str) -> Result<(), String> {
         let mut files = self.files().map_err(|error| error.to_string())?;
         files.retain(|(name, ..)| name != file);
-        files.sort_by_key(|(_, _, used)| *used);
         let mut sum: u64 = files.iter().map(|(_, size, _)| size).sum();
         for (name, size, _) in &files {
             if sum.saturating_add(bytes) <= limit {
@@ -109,9 +108,10 @@ impl Folder {
         }
     }
 
-    /// Returns the entries' files. Deletes those that a process left unfinished.
+    /// Returns the entries' files, first the one that has not been used for the longest time. Deletes those that a process
+    /// left unfinished.
     pub(super) fn files(&self) -> Result<Vec<Listed>, CacheError> {
-        let mut files = Vec::new();
+        let mut files: Vec<Listed> = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(|error| self.failed(error))? {
             let entry = entry.map_err(|error| self.failed(error))?;
             let (Ok(name), Ok(metadata)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
@@ -124,7 +124,13 @@ impl Folder {
                 files.push((name, metadata.len(), used));
             }
         }
-        Ok(files)
+        let age = |index: usize| {
+            let used: &SystemTime = &files[index].2;
+            let since = used.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            (usize::try_from(since.as_secs()).unwrap_or(usize::MAX), since.subsec_nanos() as usize)
+        };
+        let order = order_by(files.len(), age);
+        Ok(order.into_iter().map(|index| files[index].clone()).collect())
     }
 
     fn failed(&self, source: io::Error) -> CacheError {

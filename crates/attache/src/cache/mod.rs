@@ -101,12 +101,11 @@ impl CacheFolder {
     /// If the folder cannot be read.
     pub fn entries(&self) -> Result<Vec<CacheEntry>, CacheError> {
         let mut entries: Vec<CacheEntry> = Vec::new();
-        for (file, bytes, used) in self.folder.files()? {
+        for (file, bytes, used) in self.folder.files()?.into_iter().rev() {
             let read = self.folder.read(&file).ok().and_then(|bytes| Entry::of(bytes).ok());
             let description = read.map_or_else(String::new, |entry| entry.description().to_owned());
             entries.push(CacheEntry { file, description, bytes, used });
         }
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.used));
         Ok(entries)
     }
 

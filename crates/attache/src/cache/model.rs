@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use attache_base::order_by;
 use attache_base::parallel::each;
 use attache_model::Model;
 
@@ -77,9 +78,9 @@ fn large_constants(model: &Model) -> Vec<Range<usize>> {
     let tensors = model.subgraphs().iter().flat_map(|subgraph| &subgraph.tensors);
     let constants = tensors.filter_map(|tensor| tensor.constant.as_ref());
     let range = |bytes: &[u8]| range_in_file(model, bytes).filter(|range| range.len() > LARGE);
-    let mut large: Vec<Range<usize>> = constants.filter_map(|constant| range(&constant.bytes)).collect();
-    large.sort_unstable_by_key(|range| (range.start, range.end));
-    large
+    let large: Vec<Range<usize>> = constants.filter_map(|constant| range(&constant.bytes)).collect();
+    let order = order_by(large.len(), |index| (large[index].start, large[index].end));
+    order.into_iter().map(|index| large[index].clone()).collect()
 }
 
 /// Returns the range of bytes that are a part of the file; `None` for other bytes. The bytes are not read.

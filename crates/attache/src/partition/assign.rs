@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use attache_base::order_by;
 use attache_graph::{Graph, NodeId, TensorId, Unsupported};
 use attache_model::Model;
 use attache_ops::OpResolver;
@@ -361,8 +362,8 @@ impl Assignment {
         let mut rounds = 0;
         loop {
             let partitions = self.partitions(graph, &self.wanted(|id| claims[id.index()].is_some()));
-            let mut by_size: Vec<&Vec<NodeId>> = partitions.iter().collect();
-            by_size.sort_by_key(|nodes| std::cmp::Reverse(nodes.len()));
+            let by_size = order_by(partitions.len(), |index| (usize::MAX - partitions[index].len(), 0));
+            let by_size: Vec<&Vec<NodeId>> = by_size.into_iter().map(|index| &partitions[index]).collect();
             let large = by_size.partition_point(|nodes| nodes.len() >= min_nodes_per_partition);
             let kept = large.min(max_delegated_partitions.unwrap_or(usize::MAX));
             if kept == partitions.len() {

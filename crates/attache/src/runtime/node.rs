@@ -115,12 +115,16 @@ fn run_outside(
 /// Copies the new values that a node set for its variable inputs into these variables. `states` are pairs of
 /// an input index and the bytes; none is left. Called after the evaluation, during which the node still reads the old
 /// values.
+#[inline]
 pub(crate) fn keep_states(
     graph: &Graph,
     node: &Node,
     memory: &mut Memory,
     states: &mut Vec<(usize, Vec<u8>)>,
 ) -> Result<(), OpError> {
+    if states.is_empty() {
+        return Ok(());
+    }
     for (input, value) in states.drain(..) {
         let id = node.inputs.get(input).copied().flatten().filter(|id| graph.fact(*id).is_variable);
         let bytes = id.and_then(|id| memory.bytes_mut(id)).filter(|bytes| bytes.len() == value.len());

@@ -4,9 +4,10 @@
 //! The caller must have checked the shapes. Of equal scores the first one wins, except among the classes of
 //! one box (see [`largest`]). NaN scores are lower than any other.
 
-use std::cmp::Ordering;
+use attache_base::order_by;
 
 use crate::shared::overlap::overlap;
+use crate::shared::support::float_key;
 
 /// The limits on the selection of boxes, from the operator's options.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +86,8 @@ pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rule
         let column: Vec<f32> = column.copied().collect();
         let kept = suppress(boxes, &column, rules, rules.most_per_class).into_iter();
         best.extend(kept.map(|index| Detection { index, class, score: column[index] }));
-        best.sort_by(|a, b| descending(a.score, b.score));
-        best.truncate(rules.most);
+        let order = descending(best.len(), |index| best[index].score).into_iter().take(rules.most);
+        best = order.map(|index| best[index]).collect();
     }
     best
 }
@@ -94,10 +95,10 @@ pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rule
 /// Returns the indices of at most `most` boxes, in descending order of score: those that reach the minimum
 /// score and do not overlap a box selected before by more than `rules.overlap`.
 fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> Vec<usize> {
-    let mut candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
-    candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
+    let candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
+    let order = descending(candidates.len(), |candidate| scores[candidates[candidate]]);
     let mut kept: Vec<usize> = Vec::new();
-    for index in candidates {
+    for index in order.into_iter().map(|candidate| candidates[candidate]) {
         if kept.len() >= most {
             break;
         }
@@ -108,9 +109,9 @@ fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> V
     kept
 }
 
-/// Orders two scores so that the larger one comes first; NaN compares as equal to any score.
-fn descending(a: f32, b: f32) -> Ordering {
-    b.partial_cmp(&a).unwrap_or(Ordering::Equal)
+/// Returns the indices below `count` in descending order of their scores, none of which is NaN. Equal scores stay in order.
+fn descending(count: usize, score: impl Fn(usize) -> f32) -> Vec<usize> {
+    order_by(count, |index| ((i64::from(i32::MAX) - float_key(score(index))) as usize, 0))
 }
 
 /// Returns the indices of the `count` largest values in descending order of value; `count` is at most the
