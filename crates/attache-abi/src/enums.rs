@@ -151,6 +151,39 @@ integers! {
         FULL = 0,
         BASIC = 1,
     }
+
+    /// How `EMBEDDING_LOOKUP_SPARSE` combines rows.
+    TfLiteCombinerType(c_int) {
+        SUM = 0,
+        MEAN = 1,
+        SQRTN = 2,
+    }
+
+    /// Which result `LSH_PROJECTION` has.
+    TfLiteLSHProjectionType(c_int) {
+        UNKNOWN = 0,
+        SPARSE = 1,
+        DENSE = 2,
+    }
+
+    /// How `REDUCE_WINDOW` combines elements.
+    TfLiteReduceWindowFunction(c_int) {
+        UNSUPPORTED = 0,
+        ADD = 1,
+        MUL = 2,
+        MIN = 3,
+        MAX = 4,
+        ALL = 5,
+        ANY = 6,
+    }
+
+    /// The generator of `STABLEHLO_RNG_BIT_GENERATOR`. The file's enum is lower by one.
+    TfLiteRngAlgorithm(c_int) {
+        UNKNOWN = 0,
+        DEFAULT = 1,
+        PHILOX = 2,
+        THREEFRY = 3,
+    }
 }
 
 impl TfLiteStatus {

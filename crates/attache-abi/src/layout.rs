@@ -82,5 +82,34 @@ layout! {
     }
     TfLiteReshapeParams(36) { shape: 0, num_dimensions: 32 }
     TfLiteStablehloCompositeParams(32) { name: 0, subgraph_index: 8, version: 12, attributes: 16, attributes_size: 24 }
+    TfLiteBidirectionalSequenceLSTMParams(16) {
+        activation: 0, cell_clip: 4, proj_clip: 8, merge_outputs: 12, time_major: 13, asymmetric_quantize_inputs: 14,
+    }
+    TfLiteBidirectionalSequenceRNNParams(12) {
+        time_major: 0, activation: 4, merge_outputs: 8, asymmetric_quantize_inputs: 9,
+    }
+    TfLiteBucketizeParams(16) { num_boundaries: 0, boundaries: 8 }
+    TfLiteConv3DParams(32) {
+        padding: 0, stride_width: 4, stride_height: 8, stride_depth: 12, dilation_width_factor: 16,
+        dilation_height_factor: 20, dilation_depth_factor: 24, activation: 28,
+    }
+    TfLiteFakeQuantParams(16) { min: 0, max: 4, num_bits: 8, narrow_range: 12 }
+    TfLiteStablehloCaseParams(84) { branch_subgraph_indices: 0, num_branches: 80 }
+    TfLiteStablehloGatherParams(296) {
+        offset_dims: 0, num_offset_dims: 64, collapsed_slice_dims: 72, num_collapsed_slice_dims: 136,
+        start_index_map: 144, num_start_index_map: 208, index_vector_dim: 216, slice_sizes: 224, num_slice_sizes: 288,
+        indices_are_sorted: 292,
+    }
+    TfLiteStablehloPadParams(192) { edge_padding_low: 0, edge_padding_high: 64, interior_padding: 128 }
+    TfLiteStablehloReduceWindowParams(392) {
+        window_dimensions: 0, window_strides: 64, base_dilations: 128, window_dilations: 192, padding: 256,
+        body_subgraph_index: 384,
+    }
+    TfLiteStablehloScatterParams(240) {
+        indices_are_sorted: 0, update_window_dims: 8, num_update_window_dims: 72, inserted_window_dims: 80,
+        num_inserted_window_dims: 144, scatter_dims_to_operand_dims: 152, num_scatter_dims_to_operand_dims: 216,
+        index_vector_dim: 224, unique_indices: 232, update_computation_subgraph_index: 236,
+    }
+    TfLiteVarHandleParams(16) { container: 0, shared_name: 8 }
     TfLiteStridedSliceParams(24) { begin_mask: 0, shrink_axis_mask: 16, offset: 20 }
 }

@@ -31,7 +31,7 @@ pub use enums::{
     TfLiteAllocationType, TfLiteBuiltinOperator, TfLiteDelegateFlags, TfLiteDimensionType, TfLiteExternalContextType,
     TfLiteQuantizationType, TfLiteStatus, TfLiteType,
 };
-pub use options::{BuiltinData, composite_params_of, is_composite, options_of, params_of};
+pub use options::{BuiltinData, Options, options_of, params_of};
 pub use tensor::{
     TfLiteAffineQuantization, TfLiteBlockwiseQuantization, TfLiteDimensionMetadata, TfLiteMultiAxisQuantization,
     TfLiteQuantization, TfLiteQuantizationParams, TfLiteSparsity, TfLiteTensor,

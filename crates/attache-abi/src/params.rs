@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int};
 
 use crate::TfLiteType;
 pub use crate::enums::{
-    TfLiteFullyConnectedWeightsFormat, TfLiteFusedActivation, TfLiteLSTMKernelType, TfLiteMirrorPaddingMode,
-    TfLitePadding,
+    TfLiteCombinerType, TfLiteFullyConnectedWeightsFormat, TfLiteFusedActivation, TfLiteLSHProjectionType,
+    TfLiteLSTMKernelType, TfLiteMirrorPaddingMode, TfLitePadding, TfLiteReduceWindowFunction, TfLiteRngAlgorithm,
 };
 
 /// Options of `ADD`.
@@ -44,6 +44,39 @@ pub struct TfLiteBatchMatMulParams {
     pub asymmetric_quantize_inputs: bool,
 }
 
+/// Options of `BIDIRECTIONAL_SEQUENCE_LSTM`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteBidirectionalSequenceLSTMParams {
+    pub activation: TfLiteFusedActivation,
+    pub cell_clip: f32,
+    pub proj_clip: f32,
+    pub merge_outputs: bool,
+    pub time_major: bool,
+    pub asymmetric_quantize_inputs: bool,
+}
+
+/// Options of `BIDIRECTIONAL_SEQUENCE_RNN`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteBidirectionalSequenceRNNParams {
+    pub time_major: bool,
+    pub activation: TfLiteFusedActivation,
+    pub merge_outputs: bool,
+    pub asymmetric_quantize_inputs: bool,
+}
+
+/// Options of `BUCKETIZE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteBucketizeParams {
+    pub num_boundaries: c_int,
+    pub boundaries: *const f32,
+}
+
 /// Options of `CALL_ONCE`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,6 +100,21 @@ pub struct TfLiteCastParams {
 #[allow(missing_docs)]
 pub struct TfLiteConcatenationParams {
     pub axis: c_int,
+    pub activation: TfLiteFusedActivation,
+}
+
+/// Options of `CONV_3D` and `CONV_3D_TRANSPOSE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteConv3DParams {
+    pub padding: TfLitePadding,
+    pub stride_width: c_int,
+    pub stride_height: c_int,
+    pub stride_depth: c_int,
+    pub dilation_width_factor: c_int,
+    pub dilation_height_factor: c_int,
+    pub dilation_depth_factor: c_int,
     pub activation: TfLiteFusedActivation,
 }
 
@@ -123,6 +171,25 @@ pub struct TfLiteDivParams {
     pub activation: TfLiteFusedActivation,
 }
 
+/// Options of `EMBEDDING_LOOKUP_SPARSE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteEmbeddingLookupSparseParams {
+    pub combiner: TfLiteCombinerType,
+}
+
+/// Options of `FAKE_QUANT`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteFakeQuantParams {
+    pub min: f32,
+    pub max: f32,
+    pub num_bits: c_int,
+    pub narrow_range: bool,
+}
+
 /// Options of `FULLY_CONNECTED`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -152,6 +219,16 @@ pub struct TfLiteGeluParams {
     pub approximate: bool,
 }
 
+/// Options of `HASHTABLE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteHashtableParams {
+    pub table_id: c_int,
+    pub key_dtype: TfLiteType,
+    pub value_dtype: TfLiteType,
+}
+
 /// Options of `IF`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -167,6 +244,25 @@ pub struct TfLiteIfParams {
 #[allow(missing_docs)]
 pub struct TfLiteL2NormParams {
     pub activation: TfLiteFusedActivation,
+}
+
+/// Options of `LOCAL_RESPONSE_NORMALIZATION`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteLocalResponseNormParams {
+    pub radius: c_int,
+    pub bias: f32,
+    pub alpha: f32,
+    pub beta: f32,
+}
+
+/// Options of `LSH_PROJECTION`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteLSHProjectionParams {
+    pub kind: TfLiteLSHProjectionType,
 }
 
 /// Options of `LSTM`.
@@ -248,12 +344,29 @@ pub struct TfLitePoolParams {
     pub computed: TfLitePaddingValues,
 }
 
+/// Options of `RANDOM_UNIFORM`, `RANDOM_STANDARD_NORMAL` and `MULTINOMIAL`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteRandomParams {
+    pub seed: c_int,
+    pub seed2: c_int,
+}
+
 /// Options of `MEAN`, `SUM` and the other reductions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct TfLiteReducerParams {
     pub keep_dims: bool,
+}
+
+/// Options of `REDUCE_WINDOW`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteReduceWindowParams {
+    pub reduce_function: TfLiteReduceWindowFunction,
 }
 
 /// Options of `RESHAPE`.
@@ -281,6 +394,126 @@ pub struct TfLiteResizeBilinearParams {
 pub struct TfLiteResizeNearestNeighborParams {
     pub align_corners: bool,
     pub half_pixel_centers: bool,
+}
+
+/// Options of `REVERSE_SEQUENCE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteReverseSequenceParams {
+    pub seq_dim: c_int,
+    pub batch_dim: c_int,
+}
+
+/// Options of `RNN`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteRNNParams {
+    pub activation: TfLiteFusedActivation,
+    pub asymmetric_quantize_inputs: bool,
+}
+
+/// Options of `UNIDIRECTIONAL_SEQUENCE_RNN`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteSequenceRNNParams {
+    pub time_major: bool,
+    pub activation: TfLiteFusedActivation,
+    pub asymmetric_quantize_inputs: bool,
+}
+
+/// Options of `SKIP_GRAM`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteSkipGramParams {
+    pub ngram_size: c_int,
+    pub max_skip_size: c_int,
+    pub include_all_ngrams: bool,
+}
+
+/// Options of `SPARSE_TO_DENSE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteSparseToDenseParams {
+    pub validate_indices: bool,
+}
+
+/// Options of `STABLEHLO_CASE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloCaseParams {
+    pub branch_subgraph_indices: [i32; 20],
+    pub num_branches: u32,
+}
+
+/// Options of `STABLEHLO_GATHER`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloGatherParams {
+    pub offset_dims: [i64; 8],
+    pub num_offset_dims: c_int,
+    pub collapsed_slice_dims: [i64; 8],
+    pub num_collapsed_slice_dims: c_int,
+    pub start_index_map: [i64; 8],
+    pub num_start_index_map: c_int,
+    pub index_vector_dim: i64,
+    pub slice_sizes: [i64; 8],
+    pub num_slice_sizes: c_int,
+    pub indices_are_sorted: bool,
+}
+
+/// Options of `STABLEHLO_PAD`, which has a number for each axis of its input.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloPadParams {
+    pub edge_padding_low: [i64; 8],
+    pub edge_padding_high: [i64; 8],
+    pub interior_padding: [i64; 8],
+}
+
+/// Options of `STABLEHLO_REDUCE_WINDOW`, which has numbers for each axis of its input.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloReduceWindowParams {
+    pub window_dimensions: [i64; 8],
+    pub window_strides: [i64; 8],
+    pub base_dilations: [i64; 8],
+    pub window_dilations: [i64; 8],
+    pub padding: [i64; 16],
+    pub body_subgraph_index: c_int,
+}
+
+/// Options of `STABLEHLO_RNG_BIT_GENERATOR`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloRngBitGeneratorParams {
+    pub algorithm: TfLiteRngAlgorithm,
+}
+
+/// Options of `STABLEHLO_SCATTER`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteStablehloScatterParams {
+    pub indices_are_sorted: bool,
+    pub update_window_dims: [i64; 8],
+    pub num_update_window_dims: c_int,
+    pub inserted_window_dims: [i64; 8],
+    pub num_inserted_window_dims: c_int,
+    pub scatter_dims_to_operand_dims: [i64; 8],
+    pub num_scatter_dims_to_operand_dims: c_int,
+    pub index_vector_dim: i64,
+    pub unique_indices: bool,
+    pub update_computation_subgraph_index: c_int,
 }
 
 /// Options of `SVDF`.
@@ -401,6 +634,14 @@ pub struct TfLiteUnidirectionalSequenceLSTMParams {
     pub diagonal_recurrent_tensors: bool,
 }
 
+/// Options of `UNIQUE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteUniqueParams {
+    pub index_out_type: TfLiteType,
+}
+
 /// Options of `UNPACK`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -408,6 +649,15 @@ pub struct TfLiteUnidirectionalSequenceLSTMParams {
 pub struct TfLiteUnpackParams {
     pub num: c_int,
     pub axis: c_int,
+}
+
+/// Options of `VAR_HANDLE`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct TfLiteVarHandleParams {
+    pub container: *const c_char,
+    pub shared_name: *const c_char,
 }
 
 /// Options of `WHILE`.

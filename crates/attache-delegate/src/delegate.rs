@@ -11,6 +11,7 @@ use attache::{Delegate, Error, GpuDelegate, Interpreter, Shape};
 use attache_abi::report::text_of_c;
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateFlags, TfLiteIntArray, TfLiteStatus};
 
+use crate::calls::is_called;
 use crate::claims::Claims;
 use crate::graph::{Graph, PartModel};
 use crate::kernel::{Kernel, registration};
@@ -100,12 +101,16 @@ impl GpuPlugin {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).remove(&(context.addr(), nodes.to_vec()))
     }
 
-    /// Takes the nodes that the GPU runs out of the runtime's plan.
+    /// Takes the nodes that the GPU runs out of the runtime's plan, but not out of subgraphs that operators run.
     ///
     /// # Safety
     ///
     /// As [`Graph::read`].
     unsafe fn apply(&self, context: *mut TfLiteContext) -> Result<TfLiteStatus, String> {
+        // SAFETY: the caller states that the context is valid.
+        if unsafe { is_called(context) } {
+            return Ok(TfLiteStatus::OK);
+        }
         // SAFETY: the caller states what reading takes; the nodes are those of the plan.
         let (mut graph, all) = unsafe {
             let graph = Graph::read(context)?;

@@ -1,45 +1,32 @@
 #![allow(unsafe_code)]
 //! The graph of the runtime as plain data, and models of some of its nodes.
-//!
-//! Constants are not copied: they refer to the runtime's memory, which is the mapped model file. It exists as long as the
-//! interpreter, and so longer than the kernels that use it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 
-use attache::model::schema::BuiltinOptionsT::{CallOnceOptions, IfOptions, WhileOptions};
-use attache::model::schema::{BuiltinOperator, BuiltinOptionsT};
-use attache::{Bytes, DataType, Model, ModelBuilder, ModelError, OperatorBuilder, Quantization, Shape, TensorBuilder};
+use attache::model::schema::BuiltinOptions2T::StablehloReduceWindowOptions;
+use attache::model::schema::BuiltinOptionsT::CallOnceOptions;
+use attache::model::schema::{BuiltinOperator, OperatorT};
+use attache::{Model, ModelBuilder, ModelError, OperatorBuilder, Shape};
 use attache_abi::report::text_from_c;
-use attache_abi::{
-    OPTIONAL_TENSOR, TfLiteAffineQuantization, TfLiteAllocationType, TfLiteContext, TfLiteFloatArray, TfLiteIntArray,
-    TfLiteNode, TfLiteQuantizationType, TfLiteRegistration, TfLiteTensor, options_of,
-};
+use attache_abi::{OPTIONAL_TENSOR, Options, TfLiteContext, TfLiteIntArray, TfLiteNode, TfLiteRegistration};
+
+use crate::calls::{callees, options_of_node, with_subgraph};
+use crate::tensor::{Tensor, tensor_of};
 
 /// The name, in models, of the custom operator that stands for nodes that no model can contain. Its options are the
 /// reason.
 pub(crate) const UNKNOWN: &str = "an operator of the runtime";
 
-/// A tensor of the runtime.
-#[derive(Clone, Debug)]
-struct Tensor {
-    name: String,
-    /// `None` if the runtime states none.
-    data_type: Option<DataType>,
-    shape: Shape,
-    constant: Option<Bytes>,
-    quantization: Option<Quantization>,
-    is_variable: bool,
-    /// What keeps nodes that use the tensor from being delegated.
-    obstacle: Option<&'static str>,
-}
+/// Operators whose subgraph is read: its inputs and outputs are those of its one operator, or none. The runtime shows no
+/// delegate of C which tensors are the inputs and outputs of others.
+const HAVE_BODIES: [BuiltinOperator; 2] = [BuiltinOperator::CALL_ONCE, BuiltinOperator::STABLEHLO_REDUCE_WINDOW];
 
 /// What a node does.
 #[derive(Clone, Debug)]
 enum Code {
-    Builtin(BuiltinOperator, BuiltinOptionsT),
+    Builtin(BuiltinOperator, Options),
     Custom(String, Vec<u8>),
     /// Something that no model can say, and why not.
     Unknown(String),
@@ -57,6 +44,8 @@ pub(crate) struct Node {
     inputs: Vec<Option<usize>>,
     pub(crate) outputs: Vec<usize>,
     intermediates: Vec<usize>,
+    /// The subgraph that the operator runs, if what the operator does or the shapes of variables depend on it.
+    body: Option<Box<Graph>>,
 }
 
 impl Node {
@@ -71,6 +60,34 @@ impl Node {
     /// Makes this a node of which nothing but its outputs is known.
     pub(crate) fn obscure(&mut self, reason: String) {
         self.code = Code::Unknown(reason);
+    }
+
+    /// Reads the subgraph that the operator runs, if a model of the node contains it. Without it, the node is an unknown
+    /// one.
+    ///
+    /// # Safety
+    ///
+    /// As [`Graph::read`].
+    unsafe fn read_body(&mut self, context: *mut TfLiteContext, is_called: bool) {
+        let Code::Builtin(_, options) = &self.code else { return };
+        let (index, is_reduction) = match (&options.first, &options.second) {
+            (CallOnceOptions(options), _) => (options.init_subgraph_index, false),
+            (_, StablehloReduceWindowOptions(options)) => (options.body_subgraph_index, true),
+            _ => return,
+        };
+        // SAFETY: the caller states that the context is valid, and so are those that it gives.
+        let read = || unsafe { with_subgraph(context, index, |body| Graph::of(body, true)) };
+        let body = if is_called { None } else { read().and_then(Result::ok) };
+        let is_whole = |body: &Graph| matches!(&body.nodes[..], [node] if node.obstacle().is_none());
+        match body.filter(|body| !is_reduction || is_whole(body)) {
+            Some(body) => self.body = Some(Box::new(body)),
+            None => self.obscure("the runtime does not show the subgraph that it runs".into()),
+        }
+    }
+
+    /// Whether the operator combines elements by what its subgraph does.
+    fn is_reduction(&self) -> bool {
+        matches!(&self.code, Code::Builtin(_, Options { second: StablehloReduceWindowOptions(_), .. }))
     }
 
     fn tensors(&self) -> impl Iterator<Item = usize> {
@@ -106,6 +123,16 @@ impl Graph {
     ///
     /// `context` is the context that the runtime passed, and constants are used only as long as its interpreter exists.
     pub(crate) unsafe fn read(context: *mut TfLiteContext) -> Result<Self, String> {
+        // SAFETY: as the caller states.
+        unsafe { Self::of(context, false) }
+    }
+
+    /// Reads the execution plan; of a subgraph that an operator runs, without those that its own operators run.
+    ///
+    /// # Safety
+    ///
+    /// As [`Graph::read`].
+    unsafe fn of(context: *mut TfLiteContext, is_called: bool) -> Result<Self, String> {
         // SAFETY: the caller passes a valid context, whose functions may be called with it; what they return is valid
         // until the plan is changed.
         unsafe {
@@ -124,7 +151,7 @@ impl Graph {
                 if !node_of(context, index, &mut node, &mut registration).is_ok() {
                     return Err(format!("the runtime returns no node {index}"));
                 }
-                graph.add(context, index, &*node, &*registration)?;
+                graph.add(context, index, &*node, &*registration, is_called)?;
             }
             Ok(graph)
         }
@@ -141,6 +168,7 @@ impl Graph {
         index: c_int,
         node: &TfLiteNode,
         registration: &TfLiteRegistration,
+        is_called: bool,
     ) -> Result<(), String> {
         // SAFETY: the caller states that the structs are the runtime's, so their pointers are null or valid.
         unsafe {
@@ -160,8 +188,10 @@ impl Graph {
             let inputs = inputs.unwrap_or_default();
             // Not all versions of the runtime have intermediates of all nodes.
             let intermediates = list(node.intermediates).unwrap_or_default();
-            let (name, code) = code_of(node, registration);
-            let mut node = Node { index, name, code, version: registration.version, inputs, outputs, intermediates };
+            let (name, code) = code_of(context, node, registration);
+            let version = registration.version;
+            let mut node = Node { index, name, code, version, inputs, outputs, intermediates, body: None };
+            node.read_body(context, is_called);
             if !is_whole {
                 node.obscure("it uses a tensor that does not exist".into());
             }
@@ -214,8 +244,18 @@ impl Graph {
         for index in &tensors {
             builder.tensor(0, self.tensors[index].build(shapes.get(index)));
         }
+        let mut subgraphs = 1;
         for node in nodes {
-            builder.operator(0, node.build(place));
+            let operator = match &node.body {
+                Some(body) => {
+                    let index = subgraphs;
+                    body.write_body(&mut builder, index, node.is_reduction());
+                    subgraphs += 1;
+                    node.build(place).with(|table| set_body(table, index))
+                }
+                None => node.build(place),
+            };
+            builder.operator(0, operator);
         }
         let places = |tensors: &[usize]| tensors.iter().map(place).collect::<Vec<usize>>();
         builder.inputs(0, &places(inputs)).outputs(0, &places(outputs));
@@ -224,6 +264,25 @@ impl Graph {
 }
 
 impl Graph {
+    /// Writes the subgraph that an operator runs. What combines elements has the inputs and outputs of its one node.
+    fn write_body(&self, builder: &mut ModelBuilder, subgraph: usize, is_reduction: bool) {
+        let used = self.nodes.iter().flat_map(Node::tensors);
+        let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
+        let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
+        builder.subgraph("body");
+        for index in &tensors {
+            builder.tensor(subgraph, self.tensors[index].build(None));
+        }
+        for node in &self.nodes {
+            builder.operator(subgraph, node.build(place));
+        }
+        if is_reduction {
+            let inputs: Vec<usize> = self.nodes.iter().flat_map(Node::reads).map(|tensor| place(&tensor)).collect();
+            let outputs: Vec<usize> = self.nodes.iter().flat_map(|node| &node.outputs).map(place).collect();
+            builder.inputs(subgraph, &inputs).outputs(subgraph, &outputs);
+        }
+    }
+
     /// Describes some nodes, so that what is stored for them is not found for other nodes of equal structure, such as
     /// others of the same model, whose large constants no key contains where the user names the model.
     fn description<'a>(&self, nodes: impl Iterator<Item = &'a Node>, tensors: &[usize], weights: u128) -> String {
@@ -250,17 +309,12 @@ impl Graph {
     }
 }
 
-impl Tensor {
-    fn build(&self, shape: Option<&Shape>) -> TensorBuilder {
-        let shape = shape.unwrap_or(&self.shape).clone();
-        let mut tensor = TensorBuilder::new(&self.name, self.data_type.unwrap_or(DataType::Variant), shape);
-        if let Some(constant) = &self.constant {
-            tensor = tensor.data(constant.clone());
-        }
-        if let Some(quantization) = &self.quantization {
-            tensor = tensor.quantization(quantization);
-        }
-        if self.is_variable { tensor.variable() } else { tensor }
+/// Sets the subgraph that an operator runs.
+fn set_body(table: &mut OperatorT, subgraph: usize) {
+    match (&mut table.builtin_options, &mut table.builtin_options_2) {
+        (CallOnceOptions(options), _) => options.init_subgraph_index = subgraph as i32,
+        (_, StablehloReduceWindowOptions(options)) => options.body_subgraph_index = subgraph as i32,
+        _ => {}
     }
 }
 
@@ -269,8 +323,8 @@ impl Node {
         let inputs: Vec<Option<usize>> = self.inputs.iter().map(|tensor| tensor.as_ref().map(&place)).collect();
         let outputs = self.outputs.iter().map(&place);
         let operator = match &self.code {
-            Code::Builtin(operator, options) => {
-                OperatorBuilder::new(*operator, inputs, outputs).options(options.clone())
+            Code::Builtin(operator, Options { first, second }) => {
+                OperatorBuilder::new(*operator, inputs, outputs).options(first.clone()).options_2(second.clone())
             }
             Code::Custom(name, options) => OperatorBuilder::custom(name, options.clone(), inputs, outputs),
             Code::Unknown(reason) => OperatorBuilder::custom(UNKNOWN, reason.as_bytes(), inputs, outputs),
@@ -285,7 +339,11 @@ impl Node {
 /// # Safety
 ///
 /// Both structs are the runtime's.
-unsafe fn code_of(node: &TfLiteNode, registration: &TfLiteRegistration) -> (String, Code) {
+unsafe fn code_of(
+    context: *const TfLiteContext,
+    node: &TfLiteNode,
+    registration: &TfLiteRegistration,
+) -> (String, Code) {
     let operator = BuiltinOperator(registration.builtin_code);
     // SAFETY: the caller states that the name is null or a text, that the options of a custom operator have the stated
     // size, and that `builtin_data` is what the operator has.
@@ -300,9 +358,9 @@ unsafe fn code_of(node: &TfLiteNode, registration: &TfLiteRegistration) -> (Stri
         let unknown = |reason: &str| Code::Unknown(reason.to_owned());
         let code = match operator {
             BuiltinOperator::DELEGATE => unknown("another delegate runs it"),
-            _ => match options_of(operator, node.builtin_data) {
-                Some(CallOnceOptions(_) | IfOptions(_) | WhileOptions(_)) => {
-                    unknown("it calls subgraphs, which delegates do not see")
+            _ => match options_of_node(context, node, registration) {
+                Some(options) if !HAVE_BODIES.contains(&operator) && !callees(&options).is_empty() => {
+                    unknown("it calls subgraphs, which stay on the CPU with it")
                 }
                 Some(options) => Code::Builtin(operator, options),
                 None => unknown("its parameters are not documented, or have values that no file has"),
@@ -324,92 +382,4 @@ unsafe fn bytes_of<'a>(data: *const u8, size: c_int) -> &'a [u8] {
         Ok(size) if !data.is_null() => unsafe { std::slice::from_raw_parts(data, size) },
         _ => &[],
     }
-}
-
-/// Describes a tensor.
-///
-/// # Safety
-///
-/// The tensor is the runtime's, and its constant bytes are used only as long as the interpreter exists.
-unsafe fn tensor_of(tensor: &TfLiteTensor) -> Tensor {
-    // SAFETY: the caller states that the pointers in the tensor are null or valid.
-    unsafe {
-        let shape = shape_of(tensor);
-        let data_type = tensor.kind.data_type();
-        let is_constant = tensor.allocation_type == TfLiteAllocationType::MMAP_RO;
-        let (quantization, is_affine) = quantization_of(tensor);
-        let obstacle = match () {
-            () if data_type.is_none() => Some("has no type"),
-            () if shape.is_none() => Some("has a negative extent"),
-            () if !tensor.sparsity.is_null() => Some("is sparse"),
-            () if !is_affine => Some("has a quantization other than scales and zero points"),
-            () => None,
-        };
-        Tensor {
-            name: text_from_c(tensor.name).unwrap_or_default().to_owned(),
-            data_type,
-            shape: shape.unwrap_or_default(),
-            constant: is_constant.then(|| borrowed(tensor)),
-            quantization,
-            is_variable: tensor.is_variable && !is_constant,
-            obstacle,
-        }
-    }
-}
-
-/// Returns the extents of a tensor; `None` if one is negative.
-///
-/// # Safety
-///
-/// The tensor is the runtime's.
-pub(crate) unsafe fn shape_of(tensor: &TfLiteTensor) -> Option<Shape> {
-    // SAFETY: the caller states that the array is null or valid.
-    Shape::from_signed(unsafe { TfLiteIntArray::elements(tensor.dims) })
-}
-
-/// Returns the scales and zero points of a tensor, and whether it has no other quantization.
-///
-/// # Safety
-///
-/// The tensor is the runtime's.
-unsafe fn quantization_of(tensor: &TfLiteTensor) -> (Option<Quantization>, bool) {
-    let of = &tensor.quantization;
-    if of.kind == TfLiteQuantizationType::NONE || of.params.is_null() {
-        return (None, of.kind == TfLiteQuantizationType::NONE || of.kind == TfLiteQuantizationType::AFFINE);
-    }
-    if of.kind != TfLiteQuantizationType::AFFINE {
-        return (None, false);
-    }
-    // SAFETY: the caller states that the struct is the one that its kind names, and its arrays are null or valid.
-    unsafe {
-        let affine = &*of.params.cast::<TfLiteAffineQuantization>();
-        let scale = TfLiteFloatArray::elements(affine.scale).to_vec();
-        let zero_point: Vec<i64> = TfLiteIntArray::elements(affine.zero_point).iter().map(|n| i64::from(*n)).collect();
-        let axis = usize::try_from(affine.quantized_dimension).unwrap_or_default();
-        let has_scales = !scale.is_empty();
-        (has_scales.then_some(Quantization { scale, zero_point, axis }), true)
-    }
-}
-
-/// Bytes that belong to the runtime.
-struct Borrowed(*const u8, usize);
-
-// SAFETY: the bytes are a mapped, read-only file, which any thread may read.
-unsafe impl Send for Borrowed {}
-// SAFETY: as above.
-unsafe impl Sync for Borrowed {}
-
-impl AsRef<[u8]> for Borrowed {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: `Graph::read` was promised that constants are used only as long as the runtime has them.
-        unsafe { std::slice::from_raw_parts(self.0, self.1) }
-    }
-}
-
-/// Returns the bytes of a constant where the runtime has them.
-fn borrowed(tensor: &TfLiteTensor) -> Bytes {
-    if tensor.data.is_null() || tensor.bytes == 0 {
-        return Bytes::from_vec(Vec::new());
-    }
-    Bytes::new(Arc::new(Borrowed(tensor.data.cast(), tensor.bytes)))
 }

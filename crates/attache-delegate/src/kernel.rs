@@ -12,8 +12,8 @@ use attache_abi::{
 };
 
 use crate::delegate::{GpuPlugin, guarded};
-use crate::graph::shape_of;
 use crate::log::Log;
+use crate::tensor::shape_of;
 
 /// A partition in one interpreter of the runtime.
 pub(crate) struct Kernel {

@@ -44,6 +44,21 @@ SIZE(TfLiteFullyConnectedParams, 16);
 SIZE(TfLiteReshapeParams, 36);
 SIZE(TfLiteStablehloCompositeParams, 32);
 SIZE(TfLiteStridedSliceParams, 24);
+SIZE(TfLiteBidirectionalSequenceLSTMParams, 16);
+SIZE(TfLiteBidirectionalSequenceRNNParams, 12);
+SIZE(TfLiteBucketizeParams, 16);
+SIZE(TfLiteConv3DParams, 32);
+SIZE(TfLiteConv3DTransposeParams, 32);
+SIZE(TfLiteFakeQuantParams, 16);
+SIZE(TfLiteStablehloCaseParams, 84);
+SIZE(TfLiteStablehloGatherParams, 296);
+SAME(TfLiteStablehloGatherParams, index_vector_dim, 216);
+SIZE(TfLiteStablehloPadParams, 192);
+SIZE(TfLiteStablehloReduceWindowParams, 392);
+SAME(TfLiteStablehloReduceWindowParams, body_subgraph_index, 384);
+SIZE(TfLiteStablehloScatterParams, 240);
+SAME(TfLiteStablehloScatterParams, update_computation_subgraph_index, 236);
+SIZE(TfLiteVarHandleParams, 16);
 
 static void arrays(void) {
   TfLiteIntArray* a = TfLiteIntArrayCreate(3);

@@ -5,12 +5,12 @@ use std::ffi::{CString, c_int, c_void};
 
 use attache::Bytes;
 use attache::graph::NodeId;
-use attache::model::schema::{BuiltinOptions2T, Operator as OperatorView};
+use attache::model::schema::Operator as OperatorView;
 use attache::model::{Operator as FileOperator, OperatorCode};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    BuiltinData, OPTIONAL_TENSOR, TfLiteBuiltinOperator, TfLiteDelegate, TfLiteDelegateParams, TfLiteIntArray,
-    TfLiteNode, TfLiteOpaqueDelegateParams, TfLiteRegistration, composite_params_of, is_composite, params_of,
+    BuiltinData, OPTIONAL_TENSOR, Options, TfLiteBuiltinOperator, TfLiteDelegate, TfLiteDelegateParams, TfLiteIntArray,
+    TfLiteNode, TfLiteOpaqueDelegateParams, TfLiteRegistration, params_of,
 };
 
 use crate::calls::Functions;
@@ -210,12 +210,7 @@ fn builtin_data(code: &OperatorCode, view: OperatorView<'_>) -> Option<BuiltinDa
         return None;
     }
     let view = view.unpack();
-    match view.builtin_options_2 {
-        BuiltinOptions2T::StableHLOCompositeOptions(options) if is_composite(code.builtin) => {
-            composite_params_of(&options)
-        }
-        _ => params_of(code.builtin, &view.builtin_options),
-    }
+    params_of(code.builtin, &Options { first: view.builtin_options, second: view.builtin_options_2 })
 }
 
 /// Whether the parameter struct of an operator is documented, or there is none.

@@ -10,6 +10,11 @@ extern "C" {
 #endif
 
 #define TFLITE_RESHAPE_PARAMS_MAX_DIMENSION_COUNT 8
+#define TFLITE_STABLEHLO_SCATTER_PARAMS_MAX_DIMENSION_COUNT 8
+#define TFLITE_STABLEHLO_GATHER_PARAMS_MAX_DIMENSION_COUNT 8
+#define TFLITE_STABLEHLO_REDUCE_WINDOW_PARAMS_MAX_DIMENSION_COUNT 8
+#define TFLITE_STABLEHLO_PAD_PARAMS_MAX_DIMENSION_COUNT 8
+#define TFLITE_STABLEHLO_CASE_PARAMS_MAX_BRANCHES_COUNT 20
 
 typedef enum { kTfLitePaddingUnknown = 0, kTfLitePaddingSame = 1, kTfLitePaddingValid = 2 } TfLitePadding;
 
@@ -37,6 +42,29 @@ typedef enum {
 typedef enum { kTfLiteLSTMFullKernel = 0, kTfLiteLSTMBasicKernel = 1 } TfLiteLSTMKernelType;
 
 typedef enum { kTfLiteCombinerTypeSum = 0, kTfLiteCombinerTypeMean = 1, kTfLiteCombinerTypeSqrtn = 2 } TfLiteCombinerType;
+
+typedef enum {
+  kTfLiteLshProjectionUnknown = 0,
+  kTfLiteLshProjectionSparse = 1,
+  kTfLiteLshProjectionDense = 2
+} TfLiteLSHProjectionType;
+
+typedef enum {
+  kTfLiteRngAlgorithmUnknown = 0,
+  kTfLiteRngAlgorithmDefault = 1,
+  kTfLiteRngAlgorithmPhilox = 2,
+  kTfLiteRngAlgorithmThreefry = 3
+} TfLiteRngAlgorithm;
+
+typedef enum TfLiteReduceWindowFunction {
+  TfLiteReduceWindowFunctionUnsupported = 0,
+  TfLiteReduceWindowFunctionAdd = 1,
+  TfLiteReduceWindowFunctionMul = 2,
+  TfLiteReduceWindowFunctionMin = 3,
+  TfLiteReduceWindowFunctionMax = 4,
+  TfLiteReduceWindowFunctionAll = 5,
+  TfLiteReduceWindowFunctionAny = 6
+} TfLiteReduceWindowFunction;
 
 /* Elements of padding before an image, and how many more there are after it. */
 typedef struct {
@@ -66,6 +94,27 @@ typedef struct {
 } TfLiteBatchMatMulParams;
 
 typedef struct {
+  TfLiteFusedActivation activation;
+  float cell_clip;
+  float proj_clip;
+  bool merge_outputs;
+  bool time_major;
+  bool asymmetric_quantize_inputs;
+} TfLiteBidirectionalSequenceLSTMParams;
+
+typedef struct {
+  bool time_major;
+  TfLiteFusedActivation activation;
+  bool merge_outputs;
+  bool asymmetric_quantize_inputs;
+} TfLiteBidirectionalSequenceRNNParams;
+
+typedef struct {
+  int num_boundaries;
+  const float* boundaries;
+} TfLiteBucketizeParams;
+
+typedef struct {
   int init_subgraph_index;
 } TfLiteCallOnceParams;
 
@@ -78,6 +127,19 @@ typedef struct {
   int axis;
   TfLiteFusedActivation activation;
 } TfLiteConcatenationParams;
+
+typedef struct {
+  TfLitePadding padding;
+  int stride_width;
+  int stride_height;
+  int stride_depth;
+  int dilation_width_factor;
+  int dilation_height_factor;
+  int dilation_depth_factor;
+  TfLiteFusedActivation activation;
+} TfLiteConv3DParams;
+
+typedef TfLiteConv3DParams TfLiteConv3DTransposeParams;
 
 typedef struct {
   TfLitePadding padding;
@@ -113,6 +175,17 @@ typedef struct {
 } TfLiteDivParams;
 
 typedef struct {
+  TfLiteCombinerType combiner;
+} TfLiteEmbeddingLookupSparseParams;
+
+typedef struct {
+  float min;
+  float max;
+  int num_bits;
+  bool narrow_range;
+} TfLiteFakeQuantParams;
+
+typedef struct {
   TfLiteFusedActivation activation;
   TfLiteFullyConnectedWeightsFormat weights_format;
   bool keep_num_dims;
@@ -130,6 +203,12 @@ typedef struct {
 } TfLiteGeluParams;
 
 typedef struct {
+  int table_id;
+  TfLiteType key_dtype;
+  TfLiteType value_dtype;
+} TfLiteHashtableParams;
+
+typedef struct {
   int then_subgraph_index;
   int else_subgraph_index;
 } TfLiteIfParams;
@@ -137,6 +216,17 @@ typedef struct {
 typedef struct {
   TfLiteFusedActivation activation;
 } TfLiteL2NormParams;
+
+typedef struct {
+  int radius;
+  float bias;
+  float alpha;
+  float beta;
+} TfLiteLocalResponseNormParams;
+
+typedef struct {
+  TfLiteLSHProjectionType type;
+} TfLiteLSHProjectionParams;
 
 typedef struct {
   TfLiteFusedActivation activation;
@@ -181,8 +271,17 @@ typedef struct {
 } TfLitePoolParams;
 
 typedef struct {
+  int seed;
+  int seed2;
+} TfLiteRandomParams;
+
+typedef struct {
   bool keep_dims;
 } TfLiteReducerParams;
+
+typedef struct {
+  TfLiteReduceWindowFunction reduce_function;
+} TfLiteReduceWindowParams;
 
 typedef struct {
   int32_t shape[8];
@@ -198,6 +297,82 @@ typedef struct {
   bool align_corners;
   bool half_pixel_centers;
 } TfLiteResizeNearestNeighborParams;
+
+typedef struct {
+  int seq_dim;
+  int batch_dim;
+} TfLiteReverseSequenceParams;
+
+typedef struct {
+  TfLiteFusedActivation activation;
+  bool asymmetric_quantize_inputs;
+} TfLiteRNNParams;
+
+typedef struct {
+  bool time_major;
+  TfLiteFusedActivation activation;
+  bool asymmetric_quantize_inputs;
+} TfLiteSequenceRNNParams;
+
+typedef struct {
+  int ngram_size;
+  int max_skip_size;
+  bool include_all_ngrams;
+} TfLiteSkipGramParams;
+
+typedef struct {
+  bool validate_indices;
+} TfLiteSparseToDenseParams;
+
+typedef struct {
+  i32_t branch_subgraph_indices[20];
+  uint32_t num_branches;
+} TfLiteStablehloCaseParams;
+
+typedef struct {
+  i64_t offset_dims[8];
+  int num_offset_dims;
+  i64_t collapsed_slice_dims[8];
+  int num_collapsed_slice_dims;
+  i64_t start_index_map[8];
+  int num_start_index_map;
+  i64 index_vector_dim;
+  i64_t slice_sizes[8];
+  int num_slice_sizes;
+  bool indices_are_sorted;
+} TfLiteStablehloGatherParams;
+
+typedef struct {
+  i64_t edge_padding_low[8];
+  i64_t edge_padding_high[8];
+  i64_t interior_padding[8];
+} TfLiteStablehloPadParams;
+
+typedef struct {
+  i64_t window_dimensions[8];
+  i64_t window_strides[8];
+  i64_t base_dilations[8];
+  i64_t window_dilations[8];
+  i64_t padding[16];
+  int body_subgraph_index;
+} TfLiteStablehloReduceWindowParams;
+
+typedef struct {
+  TfLiteRngAlgorithm algorithm;
+} TfLiteStablehloRngBitGeneratorParams;
+
+typedef struct {
+  bool indices_are_sorted;
+  i64_t update_window_dims[8];
+  int num_update_window_dims;
+  i64_t inserted_window_dims[8];
+  int num_inserted_window_dims;
+  i64_t scatter_dims_to_operand_dims[8];
+  int num_scatter_dims_to_operand_dims;
+  i64 index_vector_dim;
+  bool unique_indices;
+  int update_computation_subgraph_index;
+} TfLiteStablehloScatterParams;
 
 typedef struct {
   int rank;
@@ -270,9 +445,18 @@ typedef struct {
 } TfLiteUnidirectionalSequenceLSTMParams;
 
 typedef struct {
+  TfLiteType index_out_type;
+} TfLiteUniqueParams;
+
+typedef struct {
   int num;
   int axis;
 } TfLiteUnpackParams;
+
+typedef struct {
+  const char* container;
+  const char* shared_name;
+} TfLiteVarHandleParams;
 
 typedef struct {
   int cond_subgraph_index;
