@@ -459,7 +459,7 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { options_of(operator, again.as_ptr(), RANK) }.unwrap(), options, "{operator:?}");
         }
-        assert_eq!(with_parameters, 78);
+        assert_eq!(with_parameters, 77);
     }
 
     #[test]
