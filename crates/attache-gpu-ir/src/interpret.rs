@@ -8,7 +8,7 @@ use attache_base::{Shape, broadcast_strides, strides};
 use crate::primitive::ordered;
 use crate::{
     ConvolutionGeometry, Expression, Gather, IndexMap, IntExpression, InvalidProgram, Primitive, Program, ReduceOp,
-    Resample, RowStep, Rows, Sampling, Scalar, Source, Window, WindowKind,
+    Resample, RowStep, Rows, Sampling, Scalar, Source, Suppression, Window, WindowKind,
 };
 
 /// A tensor in host memory, as input or output of [`interpret`].
@@ -122,6 +122,7 @@ fn run(primitive: &Primitive, scalar: Scalar, inputs: &[&HostTensor]) -> Vec<Hos
         Primitive::Gather(shape) => gather(shape, inputs[0], inputs[1]),
         Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
         Primitive::TopK { count } => return top_k(*count, inputs[0]),
+        Primitive::Suppress(limits) => return suppress(limits, [inputs[0], inputs[1]]),
         Primitive::MatMul { transposed, order } => matmul(*transposed, order, [inputs[0], inputs[1]]),
     }]
 }
@@ -398,6 +399,44 @@ fn top_k(count: usize, input: &HostTensor) -> Vec<HostTensor> {
         indices.extend(order[..count].iter().map(|index| *index as f64));
     }
     vec![HostTensor::new(extents.clone(), values), HostTensor::new(extents, indices)]
+}
+
+fn suppress(limits: &Suppression, [boxes, scores]: [&HostTensor; 2]) -> Vec<HostTensor> {
+    let (rows, most) = (scores.shape[0], limits.most);
+    let boxes: Vec<f32> = boxes.elements.iter().map(|element| *element as f32).collect();
+    let (boxes, _) = boxes.as_chunks::<4>();
+    let (mut places, mut counts) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let scores = &scores.elements[row * boxes.len()..][..boxes.len()];
+        let is_kept = |score: f32| if limits.keeps_limits { score >= limits.score } else { score > limits.score };
+        let mut left: Vec<usize> = (0..boxes.len()).filter(|index| is_kept(scores[*index] as f32)).collect();
+        // The sum makes zeros of both signs equal.
+        let key = |index: usize| if limits.keeps_limits { scores[index] + 0.0 } else { scores[index] };
+        left.sort_by(|a, b| key(*b).total_cmp(&key(*a)));
+        let mut chosen = 0;
+        while chosen < most && !left.is_empty() {
+            let index = left.remove(0);
+            left.retain(|other| !(overlap(&boxes[index], &boxes[*other]) >= limits.dropped_from()));
+            places.push(index as f64);
+            chosen += 1;
+        }
+        places.resize((row + 1) * most, f64::from(limits.unused));
+        counts.push(chosen as f64);
+    }
+    vec![HostTensor::new([rows, most], places), HostTensor::new([rows], counts)]
+}
+
+/// Returns the intersection over union of two boxes; 0 where a box has no area.
+fn overlap(left: &[f32; 4], right: &[f32; 4]) -> f32 {
+    let sorted = |[y1, x1, y2, x2]: [f32; 4]| [y1.min(y2), x1.min(x2), y1.max(y2), x1.max(x2)];
+    let area = |[y1, x1, y2, x2]: [f32; 4]| (y2 - y1) * (x2 - x1);
+    let (left, right) = (sorted(*left), sorted(*right));
+    if !(area(left) > 0.0 && area(right) > 0.0) {
+        return 0.0;
+    }
+    let height = (left[2].min(right[2]) - left[0].max(right[0])).max(0.0);
+    let width = (left[3].min(right[3]) - left[1].max(right[1])).max(0.0);
+    height * width / (area(left) + area(right) - height * width)
 }
 
 fn matmul(transposed: [bool; 2], order: &[usize], [left, right]: [&HostTensor; 2]) -> HostTensor {

@@ -17,6 +17,8 @@ pub use expression::{BinaryOp, Expression, UnaryOp};
 pub use index::{Index, IndexMap};
 pub use int_expression::{IntBinaryOp, IntExpression, IntRounding};
 pub use interpret::{HostTensor, interpret};
-pub use primitive::{ConvolutionGeometry, Gather, Primitive, ReduceOp, Resample, Sampling, Window, WindowKind};
+pub use primitive::{
+    ConvolutionGeometry, Gather, Primitive, ReduceOp, Resample, Sampling, Suppression, Window, WindowKind,
+};
 pub use program::{ByteType, InvalidProgram, Program, Scalar, Source, Step, Value, ValueId};
 pub use rows::{RowStep, Rows};

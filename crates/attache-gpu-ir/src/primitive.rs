@@ -96,6 +96,9 @@ pub enum Primitive {
         /// The number of largest elements to find, at most the extent of the innermost axis.
         count: usize,
     },
+    /// Selects boxes by non-maximum suppression, for each row of scores. Inputs: boxes `[N, 4]` and scores `[rows, N]`.
+    /// Outputs: the indices of the selected boxes `[rows, most]`, in the order of selection, and their number `[rows]`.
+    Suppress(Suppression),
     /// Multiplies a matrix `[M, K]` by a matrix `[K, N]`, the two innermost axes of the inputs, for each
     /// index of the outer axes, which are broadcast. Integer sums wrap.
     MatMul {
@@ -117,6 +120,32 @@ pub enum ReduceOp {
     Maximum,
     Minimum,
     Product,
+}
+
+/// The limits of [`Primitive::Suppress`]. The remaining box with the highest score is selected, the first one of equals,
+/// until none is left; boxes that overlap it too much are dropped. A box is given by two opposite corners
+/// `[y1, x1, y2, x2]`. Boxes whose score is NaN are never selected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Suppression {
+    /// Maximum number of boxes to select from a row.
+    pub most: usize,
+    /// Limit on the intersection over union of two selected boxes, each operation of which is rounded to f32.
+    pub overlap: f32,
+    /// Limit on the score of a selected box.
+    pub score: f32,
+    /// Whether boxes at a limit are kept, and zeros of both signs are equal scores. Else boxes at a limit are dropped,
+    /// and the positive zero is the larger score.
+    pub keeps_limits: bool,
+    /// The index that is written after those of selected boxes.
+    pub unused: i32,
+}
+
+impl Suppression {
+    /// Returns the smallest rounded intersection over union by which a box is dropped.
+    #[must_use]
+    pub fn dropped_from(&self) -> f32 {
+        if self.keeps_limits { self.overlap.next_up() } else { self.overlap }
+    }
 }
 
 /// A pooling window. Elements outside of the input are left out: they are neither candidates for the maximum nor
@@ -271,6 +300,7 @@ impl Primitive {
             Primitive::Gather(_) => "gather",
             Primitive::Scan { .. } => "scan",
             Primitive::TopK { .. } => "top_k",
+            Primitive::Suppress(_) => "suppress",
             Primitive::MatMul { .. } => "matmul",
         }
     }
@@ -402,6 +432,17 @@ impl Primitive {
                     _ => return Err(format!("there are not {count} elements in {}", inputs[0].1)),
                 }
                 Ok(vec![(inputs[0].0, extents.clone().into()), (Scalar::I32, extents.into())])
+            }
+            Primitive::Suppress(suppression) => {
+                arity(2)?;
+                let (boxes, scores) = (float_shape(0)?, float_shape(1)?);
+                match (&**boxes, &**scores) {
+                    (&[count, 4], &[rows, scores]) if count == scores => {
+                        let places = Shape::from([rows, suppression.most]);
+                        Ok(vec![(Scalar::I32, places), (Scalar::I32, [rows].into())])
+                    }
+                    _ => Err(format!("boxes of shape {boxes} and scores of shape {scores}")),
+                }
             }
             Primitive::MatMul { transposed, order } => {
                 arity(2)?;

@@ -320,6 +320,7 @@ impl fmt::Display for Details<'_> {
                 write!(f, "axis {axis}, exclusive {exclusive}, reverse {reverse}")
             }
             Primitive::TopK { count } => write!(f, "{count}"),
+            Primitive::Suppress(suppression) => write!(f, "{suppression:?}"),
             Primitive::MatMul { transposed, order } => {
                 write!(f, "transposed {transposed:?}")?;
                 if order.is_empty() { Ok(()) } else { write!(f, ", in the order {order:?}") }

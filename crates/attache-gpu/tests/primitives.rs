@@ -19,7 +19,7 @@ use attache_gpu::{
 };
 use attache_gpu_ir::{
     BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, IntExpression, Primitive,
-    Program, ReduceOp, Resample, Sampling, Scalar, UnaryOp, ValueId, Window, WindowKind, interpret,
+    Program, ReduceOp, Resample, Sampling, Scalar, Suppression, UnaryOp, ValueId, Window, WindowKind, interpret,
 };
 use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_reduce, int_search};
 use random::Random;
@@ -510,6 +510,29 @@ fn top_k(random: &mut Random) -> Program {
     one(Primitive::TopK { count: 1 + random.below(shape[3]) }, &[float(&shape)])
 }
 
+/// Generates a suppression of boxes whose corners and scores have few values, so that scores are equal and overlaps are at
+/// the limit.
+fn suppress(random: &mut Random) -> Program {
+    let (count, rows) = (1 + random.below(40), 1 + random.below(3));
+    let count = if random.below(8) == 0 { count + 256 } else { count };
+    let limits = Suppression {
+        most: 1 + random.below(count.min(20) + 2),
+        overlap: random.pick(&[0.125, 0.25, 1.0 / 3.0, 0.5, 0.6]),
+        score: random.pick(&[-1.0, 0.0, 0.5]),
+        keeps_limits: random.below(2) == 0,
+        unused: random.pick(&[0, -1]),
+    };
+    let mut program = Program::default();
+    let inputs = [[count, 4], [rows, count]].map(|shape| {
+        let input = program.input(Scalar::F32, shape.into());
+        let expression = Expression::Input(0).multiply(Expression::Constant(2.0)).unary(UnaryOp::Floor);
+        let map = Primitive::Map { expression, shape: shape.into(), scalar: Scalar::F32 };
+        program.step(map, &[input], 0).unwrap()[0]
+    });
+    program.outputs = program.step(Primitive::Suppress(limits), &inputs, 0).unwrap();
+    program
+}
+
 fn matmul(random: &mut Random) -> Program {
     let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
     let [rows, depth, columns] = [0; 3].map(|_| 1 + random.below(9));
@@ -546,7 +569,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 32] = [
+static KINDS: [(&str, Draw, usize); 33] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -562,6 +585,7 @@ static KINDS: [(&str, Draw, usize); 32] = [
     ("gather", gather, 40),
     ("scan", scan, 20),
     ("top_k", top_k, 20),
+    ("suppress", suppress, 40),
     ("matmul", matmul, 40),
     ("int_map", int_map, 120),
     ("int_convolution", int_convolution, 40),

@@ -98,6 +98,7 @@ pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
         Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Concatenate { .. } => true,
         Primitive::Window(_) | Primitive::Resample(_) | Primitive::MatMul { .. } => true,
         Primitive::Convolution(_) | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
+        Primitive::Suppress(_) => false,
         Primitive::Reduce { .. } | Primitive::Rows(_) | Primitive::ArgReduce { .. } => false,
         Primitive::Gather(_) | Primitive::Unpool { .. } | Primitive::Reshape(_) | Primitive::IndexMap(_) => false,
     }

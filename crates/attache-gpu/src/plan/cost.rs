@@ -168,6 +168,8 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         Primitive::Resample(resample) if resample.sampling == Sampling::Bilinear => outputs.saturating_mul(9),
         // Each element is compared with the others until it is known to be among the `count` largest.
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
+        // Each selected box is compared with the others, by about 20 operations.
+        Primitive::Suppress(limits) => inputs[1].elements().saturating_mul(20 * limits.most) as u64,
         Primitive::Resample(_)
         | Primitive::Reshape(_)
         | Primitive::IndexMap(_)

@@ -15,12 +15,13 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::{BinaryOp, Expression, Gather, Primitive, Suppression, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::overlap::overlap;
-use crate::shared::support::{countable, only, single};
+use crate::shared::support::{countable, only, refuse, single};
 use crate::{Code, Definition, Facts, Input, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -47,6 +48,12 @@ const INPUTS: &[Input] = &[
     input("score_threshold").float(),
     input("soft_nms_sigma").float(),
 ];
+
+/// Maximum number of boxes among which a device selects.
+const MAX_BOXES: usize = 1 << 16;
+
+/// Maximum number of overlaps that a device computes in one dispatch, which takes some milliseconds.
+const MAX_OVERLAPS: usize = 1 << 26;
 
 #[derive(Debug)]
 struct NonMaxSuppression {
@@ -173,6 +180,41 @@ impl Operator for NonMaxSuppression {
         count.values::<i32>()?.fill(chosen.len() as i32);
         Ok(())
     }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (boxes, scores) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
+        check(boxes, scores).map_err(refuse)?;
+        let count = scores.elements();
+        let most = lowering.output_shape(0)?.elements();
+        let (overlap, score) = (limit(lowering, 3, "IoU threshold")?, limit(lowering, 4, "score threshold")?);
+        if self.is_soft && limit(lowering, 5, "sigma")? != 0.0 {
+            return Err(Unsupported::new("scores that overlapping boxes reduce have no GPU form"));
+        }
+        let limits = Suppression { most, overlap, score, keeps_limits: false, unused: 0 };
+        bound(&limits, count)?;
+        let (boxes, scores) = (lowering.input(0)?, lowering.input(1)?);
+        let rows = lowering.reshape(scores, &[1, count].into())?;
+        let [places, chosen] = lowering.emit_all(Primitive::Suppress(limits), &[boxes, rows])?[..] else {
+            return Err(Unsupported::new("suppression has two outputs"));
+        };
+        let places = lowering.reshape(places, &[most].into())?;
+        let chosen = lowering.reshape(chosen, &Shape::default())?;
+        lowering.output(0, places)?;
+        if self.is_soft {
+            let values = chosen_scores(lowering, [scores, places, chosen], most)?;
+            lowering.output(1, values)?;
+        }
+        lowering.output(if self.is_soft { 2 } else { 1 }, chosen)
+    }
+}
+
+/// Returns the constant input `index`, a number.
+fn limit(lowering: &mut Lowering<'_>, index: usize, name: &str) -> Result<f32, Unsupported> {
+    let id = lowering.input(index)?;
+    match lowering.constant_of(id).and_then(Constant::floats).as_deref() {
+        Some(&[number]) => Ok(number),
+        _ => Err(Unsupported::new(format!("its {name} is known only at run time"))),
+    }
 }
 
 /// Checks that boxes have the shape `[count, 4]` and scores the shape `[count]`.
@@ -181,6 +223,34 @@ fn check(boxes: &Shape, scores: &Shape) -> Result<(), OpError> {
         (&[boxes, 4], &[scores]) if boxes == scores && i32::try_from(boxes).is_ok() => Ok(()),
         _ => Err(OpError::invalid(format!("boxes of shape {boxes} and scores of shape {scores}"))),
     }
+}
+
+/// Checks that suppression of boxes takes bounded time on a device, which does it in one dispatch, and that its limits
+/// are those for which the device decides as the CPU does.
+fn bound(limits: &Suppression, count: usize) -> Result<(), Unsupported> {
+    if count > MAX_BOXES || count.saturating_mul(limits.most) > MAX_OVERLAPS {
+        return Err(Unsupported::new(format!("{} of {count} boxes take too long in one dispatch", limits.most)));
+    }
+    let is_positive = limits.dropped_from().is_normal() && limits.dropped_from() > 0.0;
+    if !is_positive || limits.score.is_nan() {
+        return Err(Unsupported::new(format!("thresholds are {} and {}", limits.overlap, limits.score)));
+    }
+    Ok(())
+}
+
+/// Returns the scores of the first `chosen` of the `most` boxes at `places`, and zeros after them.
+fn chosen_scores(
+    lowering: &mut Lowering<'_>,
+    [scores, places, chosen]: [ValueId; 3],
+    most: usize,
+) -> Result<ValueId, Unsupported> {
+    let names = lowering.reshape(places, &[most, 1].into())?;
+    let all = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[scores, names])?;
+    let ranks: Vec<i32> = (0..).take(most).collect();
+    let ranks = lowering.constant(Constant::from_values([most], &ranks))?;
+    let is_chosen = Expression::Input(0).binary(BinaryOp::Less, Expression::Input(1));
+    let value = is_chosen.select(Expression::Input(2), Expression::Constant(0.0));
+    lowering.map(value, &[most].into(), &[ranks, chosen, all])
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub(super) mod rows_group;
 pub(super) mod rows_staged;
 pub(super) mod scan;
 pub(super) mod scan_group;
+pub(super) mod suppress;
 pub(super) mod top_k;
 pub(super) mod top_k_group;
 pub(super) mod window;
