@@ -31,7 +31,7 @@ pub use enums::{
     TfLiteAllocationType, TfLiteBuiltinOperator, TfLiteDelegateFlags, TfLiteDimensionType, TfLiteExternalContextType,
     TfLiteQuantizationType, TfLiteStatus, TfLiteType,
 };
-pub use options::{BuiltinData, Options, options_of, params_of};
+pub use options::{BuiltinData, HAVE_BODIES, Options, options_of, params_of};
 pub use tensor::{
     TfLiteAffineQuantization, TfLiteBlockwiseQuantization, TfLiteDimensionMetadata, TfLiteMultiAxisQuantization,
     TfLiteQuantization, TfLiteQuantizationParams, TfLiteSparsity, TfLiteTensor,

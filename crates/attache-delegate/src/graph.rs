@@ -10,7 +10,9 @@ use attache::model::schema::BuiltinOptionsT::CallOnceOptions;
 use attache::model::schema::{BuiltinOperator, OperatorT};
 use attache::{Model, ModelBuilder, ModelError, OperatorBuilder, Shape};
 use attache_abi::report::text_from_c;
-use attache_abi::{OPTIONAL_TENSOR, Options, TfLiteContext, TfLiteIntArray, TfLiteNode, TfLiteRegistration};
+use attache_abi::{
+    HAVE_BODIES, OPTIONAL_TENSOR, Options, TfLiteContext, TfLiteIntArray, TfLiteNode, TfLiteRegistration,
+};
 
 use crate::calls::{callees, options_of_node, with_subgraph};
 use crate::tensor::{Tensor, tensor_of};
@@ -18,10 +20,6 @@ use crate::tensor::{Tensor, tensor_of};
 /// The name, in models, of the custom operator that stands for nodes that no model can contain. Its options are the
 /// reason.
 pub(crate) const UNKNOWN: &str = "an operator of the runtime";
-
-/// Operators whose subgraph is read: its inputs and outputs are those of its one operator, or none. The runtime shows no
-/// delegate of C which tensors are the inputs and outputs of others.
-const HAVE_BODIES: [BuiltinOperator; 2] = [BuiltinOperator::CALL_ONCE, BuiltinOperator::STABLEHLO_REDUCE_WINDOW];
 
 /// What a node does.
 #[derive(Clone, Debug)]

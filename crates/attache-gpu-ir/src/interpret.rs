@@ -416,7 +416,8 @@ fn suppress(limits: &Suppression, [boxes, scores]: [&HostTensor; 2]) -> Vec<Host
         let mut chosen = 0;
         while chosen < most && !left.is_empty() {
             let index = left.remove(0);
-            left.retain(|other| !(overlap(&boxes[index], &boxes[*other]) >= limits.dropped_from()));
+            let is_dropped = |other: &usize| overlap(&boxes[index], &boxes[*other]) >= limits.dropped_from();
+            left.retain(|other| !is_dropped(other));
             places.push(index as f64);
             chosen += 1;
         }

@@ -287,6 +287,10 @@ unsafe fn read<P: Params>(params: *const c_void) -> Option<P> {
     }
 }
 
+/// Operators whose subgraph is read: its inputs and outputs are those of its one operator, or none. The runtime shows no
+/// delegate of C which tensors are the inputs and outputs of others.
+pub const HAVE_BODIES: [BuiltinOperator; 2] = [BuiltinOperator::CALL_ONCE, BuiltinOperator::STABLEHLO_REDUCE_WINDOW];
+
 #[cfg(test)]
 mod tests {
     use attache::model::schema::{ActivationFunctionType, Padding, StableHLOCompositeOptionsT};
@@ -359,12 +363,12 @@ mod tests {
     fn arrays_are_translated_to_lists_and_back() {
         let list = [2, 0, 1, 0, 0, 0, 0, 0];
         let gather = TfLiteStablehloGatherParams {
-            offset_dims: list,
+            offset_dims: [2, 0, 0, 0, 0, 0, 0, 0],
             num_offset_dims: 2,
             start_index_map: list,
             num_start_index_map: 3,
             index_vector_dim: 1,
-            slice_sizes: list,
+            slice_sizes: [2, 0, 0, 0, 0, 0, 0, 0],
             num_slice_sizes: 1,
             indices_are_sorted: true,
             ..Default::default()

@@ -325,35 +325,35 @@ typedef struct {
 } TfLiteSparseToDenseParams;
 
 typedef struct {
-  i32_t branch_subgraph_indices[20];
+  int32_t branch_subgraph_indices[20];
   uint32_t num_branches;
 } TfLiteStablehloCaseParams;
 
 typedef struct {
-  i64_t offset_dims[8];
+  int64_t offset_dims[8];
   int num_offset_dims;
-  i64_t collapsed_slice_dims[8];
+  int64_t collapsed_slice_dims[8];
   int num_collapsed_slice_dims;
-  i64_t start_index_map[8];
+  int64_t start_index_map[8];
   int num_start_index_map;
   i64 index_vector_dim;
-  i64_t slice_sizes[8];
+  int64_t slice_sizes[8];
   int num_slice_sizes;
   bool indices_are_sorted;
 } TfLiteStablehloGatherParams;
 
 typedef struct {
-  i64_t edge_padding_low[8];
-  i64_t edge_padding_high[8];
-  i64_t interior_padding[8];
+  int64_t edge_padding_low[8];
+  int64_t edge_padding_high[8];
+  int64_t interior_padding[8];
 } TfLiteStablehloPadParams;
 
 typedef struct {
-  i64_t window_dimensions[8];
-  i64_t window_strides[8];
-  i64_t base_dilations[8];
-  i64_t window_dilations[8];
-  i64_t padding[16];
+  int64_t window_dimensions[8];
+  int64_t window_strides[8];
+  int64_t base_dilations[8];
+  int64_t window_dilations[8];
+  int64_t padding[16];
   int body_subgraph_index;
 } TfLiteStablehloReduceWindowParams;
 
@@ -363,11 +363,11 @@ typedef struct {
 
 typedef struct {
   bool indices_are_sorted;
-  i64_t update_window_dims[8];
+  int64_t update_window_dims[8];
   int num_update_window_dims;
-  i64_t inserted_window_dims[8];
+  int64_t inserted_window_dims[8];
   int num_inserted_window_dims;
-  i64_t scatter_dims_to_operand_dims[8];
+  int64_t scatter_dims_to_operand_dims[8];
   int num_scatter_dims_to_operand_dims;
   i64 index_vector_dim;
   bool unique_indices;
