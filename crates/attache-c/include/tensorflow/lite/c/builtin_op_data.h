@@ -336,7 +336,7 @@ typedef struct {
   int num_collapsed_slice_dims;
   int64_t start_index_map[8];
   int num_start_index_map;
-  i64 index_vector_dim;
+  int64_t index_vector_dim;
   int64_t slice_sizes[8];
   int num_slice_sizes;
   bool indices_are_sorted;
@@ -369,7 +369,7 @@ typedef struct {
   int num_inserted_window_dims;
   int64_t scatter_dims_to_operand_dims[8];
   int num_scatter_dims_to_operand_dims;
-  i64 index_vector_dim;
+  int64_t index_vector_dim;
   bool unique_indices;
   int update_computation_subgraph_index;
 } TfLiteStablehloScatterParams;
