@@ -307,16 +307,21 @@ impl<S: Integers, F: GemmEpilogue> Block<'_, S, F> {
     fn run<const SIGNED: bool, const PAIRS: usize>(&self) {
         let outputs = self.row.filter.channels;
         let mut channel = 0;
-        while channel + 2 * S::LANES <= outputs {
-            self.channels::<SIGNED, PAIRS, 2>([channel, 2 * S::LANES]);
-            channel += 2 * S::LANES;
+        // The smallest libraries, whose tiles without AVX2 have one row, have only the form for any number of channels.
+        if S::ROWS > 1 {
+            while channel + 2 * S::LANES <= outputs {
+                self.channels::<SIGNED, PAIRS, 2>([channel, 2 * S::LANES]);
+                channel += 2 * S::LANES;
+            }
+            if channel + S::LANES <= outputs {
+                self.channels::<SIGNED, PAIRS, 1>([channel, S::LANES]);
+                channel += S::LANES;
+            }
         }
-        if channel + S::LANES <= outputs {
-            self.channels::<SIGNED, PAIRS, 1>([channel, S::LANES]);
-            channel += S::LANES;
-        }
-        if channel < outputs {
-            self.channels::<SIGNED, PAIRS, 1>([channel, outputs - channel]);
+        while channel < outputs {
+            let count = S::LANES.min(outputs - channel);
+            self.channels::<SIGNED, PAIRS, 1>([channel, count]);
+            channel += count;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::TryReserveError;
 use std::ops::Range;
 use std::{iter, mem};
 
-use attache_base::{AlignedBuffer, Bytes, DataType, Shape, SharedBuffer, copy, strings};
+use attache_base::{AlignedBuffer, Bytes, DataType, Shape, SharedBuffer, copy, order_by, strings};
 use attache_graph::{Fact, Graph, OpError, PassedTensor, TensorId, TensorMut, TensorRef};
 use smallvec::SmallVec;
 
@@ -340,12 +340,12 @@ impl Memory {
             let gaps = Few::from_buf([(0, &*before), (range.end, &*after)]);
             return (Readable { gaps, slots: &self.slots, passed: &self.passed }, Few::from_iter([output]));
         }
-        let mut ranges: Few<_> = written.iter().map(range).enumerate().collect();
-        ranges.sort_unstable_by_key(|(_, range)| range.start);
+        let ranges: Few<_> = written.iter().map(range).collect();
         let mut outputs: Few<&mut [u8]> = written.iter().map(|_| Default::default()).collect();
         let mut gaps = Few::with_capacity(written.len() + 1);
         let (mut rest, mut start) = (&mut self.arena[..], 0);
-        for (index, range) in ranges {
+        for index in order_by(ranges.len(), |index| (ranges[index].start, 0)) {
+            let range = &ranges[index];
             let (gap, tail) = mem::take(&mut rest).split_at_mut(range.start - start);
             let (output, tail) = tail.split_at_mut(range.len());
             gaps.push((start, &*gap));
