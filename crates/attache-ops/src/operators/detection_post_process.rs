@@ -12,15 +12,16 @@
 //!
 //! Options are in a FlexBuffer; missing numbers are 0, as in TensorFlow Lite.
 
+mod device;
 mod suppression;
 
 use std::borrow::Cow;
 
 use attache_base::{DataType, Quantization, Shape};
-use attache_graph::{Eval, Inferred, OpError, TensorRef};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_model::{FlexMap, FlexScalar};
 
-use crate::shared::support::{countable, product};
+use crate::shared::support::{countable, product, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 use suppression::{Detection, Rules, Scores, decode, over_boxes, over_classes};
 
@@ -189,6 +190,16 @@ impl Operator for DetectionPostProcess {
         }
         counts.values::<f32>()?.fill(count as f32);
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let shapes = [lowering.input_shape(0)?, lowering.input_shape(1)?, lowering.input_shape(2)?];
+        self.check(shapes).map_err(refuse)?;
+        let selected = match self.is_regular {
+            true => device::over_classes(lowering, self.scales, &self.rules)?,
+            false => device::over_boxes(lowering, self.scales, &self.rules)?,
+        };
+        device::write(lowering, selected)
     }
 }
 

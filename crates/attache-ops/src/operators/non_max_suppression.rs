@@ -22,6 +22,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::shared::overlap::overlap;
 use crate::shared::support::{countable, only, refuse, single};
+use crate::shared::suppression::suppress;
 use crate::{Code, Definition, Facts, Input, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -48,12 +49,6 @@ const INPUTS: &[Input] = &[
     input("score_threshold").float(),
     input("soft_nms_sigma").float(),
 ];
-
-/// Maximum number of boxes among which a device selects.
-const MAX_BOXES: usize = 1 << 16;
-
-/// Maximum number of overlaps that a device computes in one dispatch, which takes some milliseconds.
-const MAX_OVERLAPS: usize = 1 << 26;
 
 #[derive(Debug)]
 struct NonMaxSuppression {
@@ -191,12 +186,9 @@ impl Operator for NonMaxSuppression {
             return Err(Unsupported::new("scores that overlapping boxes reduce have no GPU form"));
         }
         let limits = Suppression { most, overlap, score, keeps_limits: false, unused: 0 };
-        bound(&limits, count)?;
         let (boxes, scores) = (lowering.input(0)?, lowering.input(1)?);
         let rows = lowering.reshape(scores, &[1, count].into())?;
-        let [places, chosen] = lowering.emit_all(Primitive::Suppress(limits), &[boxes, rows])?[..] else {
-            return Err(Unsupported::new("suppression has two outputs"));
-        };
+        let [places, chosen] = suppress(lowering, boxes, rows, limits)?;
         let places = lowering.reshape(places, &[most].into())?;
         let chosen = lowering.reshape(chosen, &Shape::default())?;
         lowering.output(0, places)?;
@@ -223,19 +215,6 @@ fn check(boxes: &Shape, scores: &Shape) -> Result<(), OpError> {
         (&[boxes, 4], &[scores]) if boxes == scores && i32::try_from(boxes).is_ok() => Ok(()),
         _ => Err(OpError::invalid(format!("boxes of shape {boxes} and scores of shape {scores}"))),
     }
-}
-
-/// Checks that suppression of boxes takes bounded time on a device, which does it in one dispatch, and that its limits
-/// are those for which the device decides as the CPU does.
-fn bound(limits: &Suppression, count: usize) -> Result<(), Unsupported> {
-    if count > MAX_BOXES || count.saturating_mul(limits.most) > MAX_OVERLAPS {
-        return Err(Unsupported::new(format!("{} of {count} boxes take too long in one dispatch", limits.most)));
-    }
-    let is_positive = limits.dropped_from().is_normal() && limits.dropped_from() > 0.0;
-    if !is_positive || limits.score.is_nan() {
-        return Err(Unsupported::new(format!("thresholds are {} and {}", limits.overlap, limits.score)));
-    }
-    Ok(())
 }
 
 /// Returns the scores of the first `chosen` of the `most` boxes at `places`, and zeros after them.

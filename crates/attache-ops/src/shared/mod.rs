@@ -27,6 +27,7 @@ pub(crate) mod slices;
 pub(crate) mod spread;
 pub(crate) mod steps;
 pub(crate) mod support;
+pub(crate) mod suppression;
 pub(crate) mod view;
 pub(crate) mod volume;
 pub(crate) mod working;
