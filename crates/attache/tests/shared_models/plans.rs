@@ -18,7 +18,7 @@ static DISPATCHES: [(&str, usize); 10] = [
     ("mobilenet_v1_1.0_224", 16),
     ("mobilenet_v2_1.0_224", 37),
     ("resnet50_224", 57),
-    ("ssd_mobilenet_v2_320", 57),
+    ("ssd_mobilenet_v2_320", 67),
     ("style_transfer_f16_384", 100),
 ];
 
