@@ -138,4 +138,10 @@ def _module(name: str, names: dict[str, Any], is_package: bool = False) -> types
     if is_package:
         module.__path__ = []
     vars(module).update(names)
+
+    def missing(attribute: str) -> Any:
+        text = f"module '{name}' has no attribute '{attribute}': Attaché stands in for it, with the interpreter alone"
+        raise AttributeError(f"{text} (attache.tflite.install). Install the package itself for the rest")
+
+    vars(module)["__getattr__"] = missing
     return module

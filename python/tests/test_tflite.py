@@ -120,7 +120,8 @@ try:
 except AttributeError as error:
     print(error)
 """
-    assert "keras" in python(program)
+    said = python(program)
+    assert "'keras'" in said and "Attaché" in said
 
 
 def command(*arguments):

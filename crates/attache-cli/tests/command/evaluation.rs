@@ -184,7 +184,12 @@ fn write_set(scratch: &Scratch, set: &Value) -> [String; 2] {
     let categories: Vec<Value> =
         set["categories"].as_array().unwrap().iter().map(|number| json!({ "id": number, "name": "" })).collect();
     let truth: Vec<Value> = set["truth"].as_array().unwrap().iter().map(|row| {
-        json!({ "id": row[0], "image_id": row[1], "category_id": row[2], "bbox": row[3], "area": row[4], "iscrowd": row[5] })
+        let is_crowd = match row[0].as_i64().unwrap() % 2 {
+            // Some programs write truth values.
+            0 => json!(row[5] != json!(0)),
+            _ => row[5].clone(),
+        };
+        json!({ "id": row[0], "image_id": row[1], "category_id": row[2], "bbox": row[3], "area": row[4], "iscrowd": is_crowd })
     }).collect();
     let found: Vec<Value> = set["found"]
         .as_array()

@@ -264,6 +264,30 @@ fn inputs_come_from_files_and_ranges() {
 }
 
 #[test]
+fn layers_with_other_names_are_taken_in_order_and_said() {
+    let scratch = Scratch::new();
+    let answer = tool(
+        &scratch,
+        "benchmark_model",
+        &[
+            "--graph=@/m.tflite",
+            "--input_layer=serving:0",
+            "--input_layer_shape=1,2,2,1",
+            "--input_layer_value_range=serving::0,5,6",
+            "--num_runs=1",
+            "--min_secs=0",
+            "--warmup_min_secs=0",
+            "--output_filepath=@/y.bin",
+        ],
+    );
+    assert_eq!(answer.status, 0, "{}", answer.stderr);
+    assert!(answer.stdout.contains("is named x but flags call it serving:0\n"), "{}", answer.stdout);
+    let bytes = fs::read(scratch.path("y.bin")).unwrap();
+    let mut values = bytes.chunks_exact(4).map(|it| f32::from_le_bytes(it.try_into().unwrap()));
+    assert!(values.all(|value| (5.0..6.0).contains(&value)));
+}
+
+#[test]
 fn columns_have_a_greatest_width() {
     let scratch = Scratch::new();
     for name in ["tensor_name_display_length", "tensor_type_display_length", "alloc_type_display_length"] {

@@ -34,7 +34,30 @@ struct Annotation {
     /// Without it, the area of the box.
     area: Option<f64>,
     #[serde(default)]
-    iscrowd: i64,
+    iscrowd: Crowd,
+}
+
+/// Whether a box stands for a crowd: COCO's number, or the truth value that other programs write.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Crowd {
+    Number(i64),
+    Truth(bool),
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self::Truth(false)
+    }
+}
+
+impl Crowd {
+    fn is_true(&self) -> bool {
+        match self {
+            Self::Number(number) => *number != 0,
+            Self::Truth(truth) => *truth,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -88,7 +111,7 @@ impl Annotations {
             } else {
                 let area = one.area.unwrap_or(one.bbox[2] * one.bbox[3]);
                 let (image, category, edges) = (one.image_id, one.category_id, one.bbox);
-                all.boxes.push(TrueBox { id, image, category, edges, area, is_crowd: one.iscrowd != 0 });
+                all.boxes.push(TrueBox { id, image, category, edges, area, is_crowd: one.iscrowd.is_true() });
             }
         }
         Ok(all)

@@ -137,6 +137,7 @@ impl Benchmark<'_> {
         let signature = flags.some("signature_to_run_for").map(str::to_owned);
         let arguments = EntryArguments { signature, shape: Vec::new() };
         let entry = Entry::new(&started.model, graph, &arguments)?;
+        lines.say_all(&layers.notes(&entry)?)?;
         let entry = entry.with_shapes(layers.shapes(&entry)?);
         let mut interpreter = match started.device.interpreter(&entry) {
             Err(failure) if failure.kind == FailureKind::NotDelegated => return self.fallback(failure),

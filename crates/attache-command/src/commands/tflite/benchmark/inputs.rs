@@ -48,8 +48,9 @@ impl Layers {
             Ok(Layer { name: (*name).to_owned(), shape, range: None, file: None })
         };
         let mut layers = Self(names.iter().zip(&shapes).map(layer).collect::<Result<_, Failure>>()?);
-        for text in list(flags.text("input_layer_value_range"), ':') {
-            layers.add_range(text)?;
+        // A colon that belongs to a name is doubled.
+        for text in list(&flags.text(VALUE_RANGE).replace("::", "\0"), ':') {
+            layers.add_range(&text.replace('\0', ":"))?;
         }
         for text in list(flags.text("input_layer_value_files"), ',') {
             layers.add_file(text)?;
@@ -67,7 +68,10 @@ impl Layers {
     }
 
     fn add_range(&mut self, text: &str) -> Result<(), Failure> {
-        let wrong = || Failure::usage(format!("--{VALUE_RANGE}: \"{text}\" is not NAME,LOW,HIGH with LOW up to HIGH"));
+        let wrong = || {
+            let form = "NAME,LOW,HIGH with LOW up to HIGH; a colon in a name is written \"::\"";
+            Failure::usage(format!("--{VALUE_RANGE}: \"{text}\" is not {form}"))
+        };
         let [name, low, high] = text.split(',').collect::<Vec<_>>()[..] else { return Err(wrong()) };
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
         let (Some(low), Some(high)) = (number(low), number(high)) else { return Err(wrong()) };
@@ -105,6 +109,17 @@ impl Layers {
         let by_name = |name: &&str| self.0.iter().find(|layer| layer.name == **name);
         let found: Option<Vec<Option<&Layer>>> = names.iter().map(|name| by_name(name).map(Some)).collect();
         Ok(found.unwrap_or_else(|| self.0.iter().map(Some).collect()))
+    }
+
+    /// Returns what to say of names that inputs do not have, as TensorFlow Lite's tool does: such layers are taken in order.
+    pub(super) fn notes(&self, entry: &Entry<'_>) -> Result<Vec<String>, Failure> {
+        let subgraph = entry.subgraph();
+        let tensors = subgraph.inputs.iter().map(|tensor| (tensor, &subgraph.tensors[*tensor].name));
+        let named = tensors.zip(self.of_inputs(entry)?);
+        let differs = named.filter_map(|((tensor, name), layer)| Some((tensor, name, &layer?.name)));
+        let differs = differs.filter(|(_, name, called)| name != called);
+        let note = |(tensor, name, called)| format!("Tensor # {tensor} is named {name} but flags call it {called}");
+        Ok(differs.map(note).collect())
     }
 
     /// Returns the shapes of the inputs that get another one than in the file.
