@@ -176,7 +176,12 @@ def own_claims(command, model, options):
     return on_gpu, folded
 
 
-def differences(expected, made, tolerance, options, scale):
+def tolerance(options):
+    """By how much floats may differ, in parts of the largest value."""
+    return TOLERANCE[options.get("precision", "f32")]
+
+
+def differences(expected, made, allowed, options, scale):
     if len(expected) != len(made):
         yield f"there are {len(made)} outputs, and not {len(expected)}"
     for position, (want, have) in enumerate(zip(expected, made)):
@@ -190,7 +195,7 @@ def differences(expected, made, tolerance, options, scale):
                 continue
             largest = max(np.abs(want[finite]).max(initial=0), scale or 0) or 1
             error = np.abs(want[finite].astype(float) - have[finite].astype(float)).max(initial=0) / largest
-            if error > tolerance:
+            if error > allowed:
                 yield f"output {position} differs by {error:.1e}"
         elif not np.array_equal(want, have) and want.dtype == object:
             yield f"output {position} has other texts"
@@ -226,8 +231,8 @@ def compare_one(library, options, model, command):
     nodes = taken(log.lines)
     wrong = []
     if notes.get("op") not in WRONG_IN_LITERT:
-        tolerance = DYNAMIC_RANGE if is_dynamic_range(model) else TOLERANCE[options.get("precision", "f32")]
-        wrong += differences(expected, outputs, tolerance, options, notes.get("scale"))
+        allowed = DYNAMIC_RANGE if is_dynamic_range(model) else tolerance(options)
+        wrong += differences(expected, outputs, allowed, options, notes.get("scale"))
     wrong += [line for line in log.lines if line.startswith("ERROR")]
     if command:
         own, folded = own_claims(command, model, options)
@@ -310,7 +315,7 @@ def in_threads(library, options, model):
         try:
             made = interpreter(model, [delegate])
             for _ in range(20):
-                wrong.extend(differences(expected, run(made, values), options, None))
+                wrong.extend(differences(expected, run(made, values), tolerance(options), options, None))
         except Exception as error:  # Of a thread, Python only prints it.
             wrong.append(repr(error))
 
@@ -330,7 +335,7 @@ def resized(library, options, model):
             one.resize_tensor_input(one.get_input_details()[0]["index"], shape)
             one.allocate_tensors()
         values = inputs_of(model, plain)
-        if list(differences(run(plain, values), run(made, values), options, None)):
+        if list(differences(run(plain, values), run(made, values), tolerance(options), options, None)):
             return False
     return True
 

@@ -265,6 +265,21 @@ fn not_delegated(graph: &Graph, claims: &Claims) -> String {
 ///
 /// As [`Graph::read`].
 unsafe fn preview(context: *mut TfLiteContext, nodes: &[c_int]) -> Result<Vec<Part>, String> {
+    // SAFETY: the caller states that the context is valid. What the second call returns is not used.
+    unsafe {
+        let parts = previewed(context, nodes)?;
+        // LiteRT frees the arrays of a preview only when the next one begins, so that those of the last one would be lost.
+        previewed(context, &[])?;
+        Ok(parts)
+    }
+}
+
+/// Returns a copy of the partitions of one preview.
+///
+/// # Safety
+///
+/// As [`Graph::read`].
+unsafe fn previewed(context: *mut TfLiteContext, nodes: &[c_int]) -> Result<Vec<Part>, String> {
     let array = TfLiteIntArray::new(nodes);
     // SAFETY: the caller states that the context is valid; the array lives until after the call, and what the call
     // returns until the next one.
