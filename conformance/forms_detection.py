@@ -143,4 +143,66 @@ def stored_detections(suite):
     case("bytes_of_scores", False, True)
 
 
-FAMILIES = (detections, stored_detections)
+def decoded(model, draw, image, size, step):
+    """Boxes `[1, boxes, 4]` and scores `[1, boxes, classes]` of one scale of a YOLO-like head: a convolution makes a
+    center, an extent, whether there is an object, and its class, for three anchors at each position."""
+    anchors, classes = 3, 4
+    fields = options("Conv2DOptions", padding=0, strideH=step, strideW=step, dilationHFactor=1, dilationWFactor=1)
+    weights = [model.constant(draw(anchors * (5 + classes), step, step, 8) / (step * 2)), model.constant(draw(27))]
+    made = model.operator("CONV_2D", [image, *weights], fields)
+    count = size * size * anchors
+    made = model.operator("RESHAPE", [made, model.constant(int32(1, count, 5 + classes))], options("ReshapeOptions"))
+    made = model.operator("LOGISTIC", [made])
+    part = lambda begin, extent: model.operator(
+        "SLICE", [made, model.constant(int32(0, 0, begin)), model.constant(int32(1, count, extent))], options("SliceOptions"))
+    scaled = lambda value, by: model.operator("MUL", [value, model.constant(np.float32(by))], options("MulOptions"))
+    moved = lambda value, by: model.operator("ADD", [value, model.constant(np.float32(by))], options("AddOptions"))
+    grid = np.stack(np.meshgrid(np.arange(size), np.arange(size), indexing="ij"), -1).reshape(1, -1, 1, 2)
+    grid = np.broadcast_to(grid, (1, size * size, anchors, 2)).reshape(1, count, 2)
+    center = scaled(moved(scaled(part(0, 2), 2), grid - 0.5), step)
+    extent = scaled(part(2, 2), 2)
+    extent = model.operator("MUL", [extent, extent], options("MulOptions"))
+    half = scaled(extent, np.tile(np.float32([[1, 1], [2, 1], [1, 2.5]]) * step, (size * size, 1))[None] / 2)
+    corners = [model.operator(name, [center, half], options(table)) for name, table in
+               (("SUB", "SubOptions"), ("ADD", "AddOptions"))]
+    boxes = model.operator("CONCATENATION", corners, options("ConcatenationOptions", axis=2))
+    scores = model.operator("MUL", [part(5, classes), part(4, 1)], options("MulOptions"))
+    return boxes, scores
+
+
+def heads(suite):
+    """YOLO-like heads of two scales. Boxes of other classes are moved apart, so that one suppression serves all classes."""
+    def head(version):
+        def build(model, draw):
+            image = model.input(draw(1, 16, 16, 8))
+            scales = [decoded(model, draw, image, size, step) for size, step in ((4, 4), (2, 8))]
+            join = lambda values: model.operator("CONCATENATION", list(values), options("ConcatenationOptions", axis=1))
+            boxes, scores = map(join, zip(*scales))
+            count, last = 3 * (16 + 4), model.constant(int32(2))
+            best = model.operator("REDUCE_MAX", [scores, last], options("ReducerOptions"))
+            best = model.operator("RESHAPE", [best, model.constant(int32(count))], options("ReshapeOptions"))
+            classes = model.operator("ARG_MAX", [scores, last], options("ArgMaxOptions", outputType=2), dtype=np.int32)
+            flat = model.operator("RESHAPE", [boxes, model.constant(int32(count, 4))], options("ReshapeOptions"))
+            names = model.operator("CAST", [classes], options("CastOptions", inDataType=2, outDataType=0))
+            names = model.operator("RESHAPE", [names, model.constant(int32(count, 1))], options("ReshapeOptions"))
+            apart = model.operator("MUL", [names, model.constant(np.float32(100))], options("MulOptions"))
+            apart = model.operator("ADD", [flat, apart], options("AddOptions"))
+            least = 0.4 if version == 4 else 0.85  # more objects than places, and fewer
+            limits = [model.constant(np.array(8, np.int32)), *(model.constant(np.float32(limit)) for limit in (0.45, least))]
+            if version == 5:
+                limits.append(model.constant(np.float32(0)))
+            found = model.operator(f"NON_MAX_SUPPRESSION_V{version}", [apart, best, *limits],
+                                   options(f"NonMaxSuppressionV{version}Options"), results=version - 2, dtype=np.int32)
+            if version == 5:
+                model.tensors[found[1]].type = schema.TensorType.FLOAT32
+            gather = lambda value, axis=0, dtype=np.float32: model.operator(
+                "GATHER", [value, found[0]], options("GatherOptions", axis=axis), dtype=dtype)
+            return [gather(flat), gather(best), gather(classes, 1, np.int32), *found[1:]]
+
+        return build
+
+    suite.case("GRAPH", "yolo_head", head(4))
+    suite.case("GRAPH", "yolo_head_with_scores", head(5))
+
+
+FAMILIES = (detections, stored_detections, heads)
