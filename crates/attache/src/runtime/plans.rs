@@ -65,6 +65,7 @@ impl Plans {
 
     /// Returns a prepared subgraph. Prepares it if it is not known, while other threads that need one wait.
     pub(crate) fn prepared(&self, key: &Key) -> Result<Arc<Prepared>, Error> {
+        let key = &self.canonical(key);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(index) = known.prepared.iter().position(|(other, _)| other == key)
             && let Some(found) = known.prepared.remove(index)
@@ -93,6 +94,17 @@ impl Plans {
         }
         known.prepared.push_back((key.clone(), prepared.clone()));
         Ok(prepared)
+    }
+
+    /// Returns the key with an entry for each input, `None` where the shape is that of the file: an input that gets the
+    /// file's shape back needs no other preparation.
+    fn canonical(&self, key: &Key) -> Key {
+        let source = &self.model.subgraphs()[key.subgraph];
+        let asked = |(index, tensor): (usize, &usize)| {
+            let shape = key.shapes.get(index)?.as_ref();
+            shape.filter(|shape| **shape != source.tensors[*tensor].shape).cloned()
+        };
+        Key { shapes: source.inputs.iter().enumerate().map(asked).collect(), ..key.clone() }
     }
 
     /// Returns the model with the same options, but without delegates and without requiring delegation.

@@ -361,6 +361,25 @@ fn a_resize_prepares_the_delegate_anew() {
     assert_eq!(delegate.alive.load(Ordering::Relaxed), 0);
 }
 
+#[test]
+fn alternating_shapes_prepare_the_delegate_once_each() {
+    let delegate = Arc::new(Pairs::new("Pairs", Partitioning::default()));
+    let mut net = Net::new();
+    let x = net.tensor("x", &[2]);
+    let y = net.add(x, x, &[2]);
+    let model = net.finish(&[x], &[y]);
+    let mut interpreter = Interpreter::builder(&model).delegate(delegate.clone()).build().unwrap();
+    for round in 0..500_u16 {
+        let value = f32::from(round);
+        for extent in [2, 3] {
+            interpreter.resize_input(0, &[extent]).unwrap();
+            run(&mut interpreter, &[&vec![value; extent]]);
+            assert_eq!(floats(&interpreter, 0), vec![2.0 * value; extent]);
+        }
+    }
+    assert_eq!((delegate.prepared.load(Ordering::Relaxed), delegate.alive.load(Ordering::Relaxed)), (2, 1));
+}
+
 /// A delegate that claims nothing and says what the file says of each operator.
 struct Reader;
 
