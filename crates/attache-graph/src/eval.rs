@@ -396,6 +396,16 @@ impl Cache {
         self.kept = None;
     }
 
+    /// Returns the value of type `T` that [`Cache::keep_own`] kept; `None` if there is none.
+    pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.kept.as_ref()?.downcast_ref()
+    }
+
+    /// Keeps a value for the runs of this interpreter alone, in place of what this cache returned last.
+    pub fn keep_own<T: Any + Send + Sync>(&mut self, value: T) {
+        self.kept = Some(Arc::new(value));
+    }
+
     /// Returns the value of type `T` that this cache returned last, or the one for these parameters that is in the
     /// shared cache; `None` if there is none.
     pub fn get_for<T: Any + Send + Sync>(&mut self, parameters: impl FnOnce() -> Vec<usize>) -> Option<&T> {

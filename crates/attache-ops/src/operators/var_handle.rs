@@ -1,7 +1,7 @@
 //! VAR_HANDLE: the handle of the resource variable with a given name.
 
 use attache_base::DataType;
-use attache_graph::{Eval, Inferred, OpError, VariableUse};
+use attache_graph::{Eval, Handle, Inferred, OpError, VariableUse};
 use attache_model::schema::BuiltinOperator;
 
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed};
@@ -33,7 +33,15 @@ impl Operator for VarHandle {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let handle = eval.host.variable_handle(&self.container, &self.shared_name)?;
+        // An interpreter's variables keep their handles.
+        let handle = match eval.cache.own::<Handle>() {
+            Some(handle) => *handle,
+            None => {
+                let handle = eval.host.variable_handle(&self.container, &self.shared_name)?;
+                eval.cache.keep_own(handle);
+                handle
+            }
+        };
         eval.outputs[0].bytes.copy_from_slice(&handle.to_bytes());
         Ok(())
     }
