@@ -397,6 +397,7 @@ impl Cache {
     }
 
     /// Returns the value of type `T` that [`Cache::keep_own`] kept; `None` if there is none.
+    #[must_use]
     pub fn own<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.kept.as_ref()?.downcast_ref()
     }

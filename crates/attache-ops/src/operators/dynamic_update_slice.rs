@@ -1,12 +1,13 @@
 //! DYNAMIC_UPDATE_SLICE: the first input with a block replaced by the second one. The third input has the block's first
 //! index on each axis; indices are clamped so that the block lies inside.
 
-use attache_base::{Constant, DataType, Shape, strides};
+use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::IntExpression::Input;
 use attache_gpu_ir::{Expression, Gather, IntBinaryOp, IntExpression, Primitive, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::positions;
 use crate::shared::support::refuse;
 use crate::shared::view::View;
 use crate::{Code, Definition, Facts, Operator, input};
@@ -17,9 +18,6 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     inputs: &[input("operand").movable(), input("update").like(0), input("start_indices").integral()],
     parse: |_| Ok(Box::new(DynamicUpdateSlice)),
 }];
-
-/// Maximum extent, on a device, of an axis along which the block is shorter: a constant has as many elements.
-const MOST_PLACES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct DynamicUpdateSlice;
@@ -63,12 +61,8 @@ fn replace(output: &mut [u8], operand: &Shape, update: &[u8], part: &Shape, star
 /// Emits, for an axis along which the block is shorter than the operand, the place in the block of each index of the axis,
 /// `[extent, 1]`. Places outside of the block are negative, or `part` or more.
 fn places(lowering: &mut Lowering<'_>, axis: usize, [extent, part]: [usize; 2]) -> Result<ValueId, Unsupported> {
-    if extent > MOST_PLACES {
-        return Err(Unsupported::new(format!("a block on an axis of {extent}, more than {MOST_PLACES}")));
-    }
     let shape = Shape::from([extent, 1]);
-    let all: Vec<i32> = (0..extent).map(|index| index as i32).collect();
-    let all = lowering.constant(Constant::from_values(shape.clone(), &all))?;
+    let all = positions::list(lowering, shape.clone(), |index| index as i32)?;
     let starts = lowering.input(2)?;
     let start = View::slices(lowering.input_shape(2)?, 0, axis, 1).lower(lowering, starts)?;
     let place = Input(0).subtract(Input(1).clamp((0, (extent - part) as i32)));

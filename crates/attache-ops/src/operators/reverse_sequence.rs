@@ -1,11 +1,12 @@
 //! REVERSE_SEQUENCE: for each index of the batch axis, the first elements along another axis in reverse, as many as a list
 //! says.
 
-use attache_base::{Constant, DataType, Shape};
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Gather, IntExpression, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::positions;
 use crate::shared::support::{elements, elements_mut, refuse, with_element};
 use crate::shared::view::{Along, View};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
@@ -94,8 +95,7 @@ impl Operator for ReverseSequence {
         // which are an error on the CPU, are clamped.
         let lengths = lowering.input(1)?;
         let lengths = lowering.reshape(lengths, &[sequences, 1].into())?;
-        let numbers: Vec<i32> = (0..extent).map(|place| place as i32).collect();
-        let numbers = lowering.constant(Constant::from_values([extent], &numbers))?;
+        let numbers = positions::list(lowering, [extent].into(), |place| place as i32)?;
         let (length, place) = (IntExpression::Input(0).clamp((0, extent as i32)), IntExpression::Input(1));
         let back = length.clone().plus(-1).subtract(place.clone());
         let places = place.clone().less(length).select(back, place);

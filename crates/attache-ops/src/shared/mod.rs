@@ -16,6 +16,7 @@ pub(crate) mod overlap;
 pub(crate) mod padding;
 pub(crate) mod pieces;
 pub(crate) mod pool;
+pub(crate) mod positions;
 pub(crate) mod quantized;
 pub(crate) mod random_bits;
 pub(crate) mod recurrent;

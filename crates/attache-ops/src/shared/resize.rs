@@ -3,7 +3,7 @@
 
 mod exact;
 
-use attache_base::{Constant, DataType, Element, Shape};
+use attache_base::{DataType, Element, Shape};
 use attache_gpu_ir::{Gather, Primitive, Resample, Sampling};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
@@ -11,6 +11,7 @@ use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 
 use crate::shared::exact::{as_reals, as_stored, is_exact};
+use crate::shared::positions;
 use crate::shared::support::{countable, image, refuse};
 use crate::{Facts, Operator};
 
@@ -50,8 +51,8 @@ impl Resize {
 fn lower_nearest_integers(lowering: &mut Lowering<'_>, resize: &Kernel) -> Result<(), Unsupported> {
     let mut pixels = lowering.input(0)?;
     for axis in 0..2 {
-        let places: Vec<i32> = (0..resize.output[axis]).map(|index| resize.nearest(axis, index) as i32).collect();
-        let places = lowering.constant(Constant::from_values([places.len(), 1], &places))?;
+        let shape = Shape::from([resize.output[axis], 1]);
+        let places = positions::list(lowering, shape, |index| resize.nearest(axis, index) as i32)?;
         pixels = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: axis + 1 }), &[pixels, places])?;
     }
     lowering.output(0, pixels)
@@ -119,6 +120,7 @@ impl Operator for Resize {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Constant;
     use attache_graph::Fact;
 
     use super::*;
