@@ -52,6 +52,8 @@ def roots(suite):
         return [scaled(model, model.operator("RSQRT", [scaled(model, positive, 0.4, -21)], version=2, dtype=np.int8), 0.01, 3)]
 
     suite.case("RSQRT", "positive", build, "i8", REFERENCE)
+    stored(suite, "SQRT", "every", [("i8", None, 0.05, -128)], ("i8", 0.015, -120), version=2)
+    stored(suite, "SQRT", "coarse", [("i8", None, 1.7, -128)], ("i8", 0.2, -128), version=2)
     for kind, middle in (("i8", 0), ("u8", 128)):
         stored(suite, "L2_NORMALIZATION", "rows", [(kind, (7, 19), 0.03, middle + 9)], (kind, 1 / 128, middle),
                "L2NormOptions", version=2)

@@ -115,6 +115,10 @@ def transposed(suite):
     case("bias_by_channel", "i8", image, (5, 7), filters, scales=6, version=3, **window(stride=(2, 2)))
     case("stride_exceeds_filter", "i8", image, (9, 12), (3, 2, 2, 5), scales=3, version=3, **window(stride=(3, 3)))
     case("bias", "u8", image, (7, 9), filters, weight_point=121, version=3, **window(VALID, (2, 2)))
+    case("dynamic", "f32", image, (6, 8), filters, version=3, **window(stride=(2, 2)))
+    case("dynamic_no_bias", "f32", image, (9, 12), (3, 2, 2, 5), bias=False, version=3, **window(stride=(3, 3)))
+    case("dynamic_by_channel", "f32", image, (7, 9), filters, scales=6, version=4,
+         **window(VALID, (2, 2), activation=Activation.RELU))
 
 
 def fully_connected(suite):

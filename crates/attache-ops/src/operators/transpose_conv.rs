@@ -8,7 +8,7 @@ use attache_kernels::quantized::{PackedIntegerTransposeFilter, int16x8_transpose
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{Arithmetic, OperandLayout, eval_bytes, int16x8_parts, lower_stored};
+use crate::shared::contraction::{Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored};
 use crate::shared::convolution::{TransposeConvolutionParameters, check_bias, inferred, transposed_memory};
 use crate::shared::exact::is_exact;
 use crate::shared::support::{image, product, refuse};
@@ -69,10 +69,7 @@ fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Acti
 impl Operator for TransposeConv {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [_, filter, data] = inputs.required();
-        let (arithmetic, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
-        if arithmetic == Arithmetic::Dynamic {
-            return Err(OpError::unsupported("quantized weights with float activations"));
-        }
+        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
         let (Some(wanted), Some(filter), Some(data)) = (inputs.integers(0)?, &filter.shape, &data.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };
@@ -102,8 +99,11 @@ impl Operator for TransposeConv {
         match Arithmetic::of(data.data_type, filter.data_type)? {
             Arithmetic::Float => self.0.eval(eval, &convolution, OPERANDS),
             Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
-            Arithmetic::Bytes | Arithmetic::Dynamic => {
+            Arithmetic::Bytes => {
                 eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation)
+            }
+            Arithmetic::Dynamic => {
+                eval_dynamic::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
             }
         }
     }
