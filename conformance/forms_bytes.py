@@ -54,6 +54,12 @@ def roots(suite):
     suite.case("RSQRT", "positive", build, "i8", REFERENCE)
     stored(suite, "SQRT", "every", [("i8", None, 0.05, -128)], ("i8", 0.015, -120), version=2)
     stored(suite, "SQRT", "coarse", [("i8", None, 1.7, -128)], ("i8", 0.2, -128), version=2)
+
+    def words(model, draw):
+        positive = scaled(model, model.input(np.arange(0, 1 << 15, 7, dtype=np.int16)), 0.001, 0)
+        return [scaled(model, model.operator("SQRT", [positive], version=2, dtype=np.int16), 0.0003, 0)]
+
+    suite.case("SQRT", "positive", words, "i16", REFERENCE)
     for kind, middle in (("i8", 0), ("u8", 128)):
         stored(suite, "L2_NORMALIZATION", "rows", [(kind, (7, 19), 0.03, middle + 9)], (kind, 1 / 128, middle),
                "L2NormOptions", version=2)

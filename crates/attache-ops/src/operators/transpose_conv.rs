@@ -103,7 +103,7 @@ impl Operator for TransposeConv {
                 eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation)
             }
             Arithmetic::Dynamic => {
-                eval_dynamic::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
+                eval_dynamic::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation, false)
             }
         }
     }

@@ -88,7 +88,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     }),
     row(Code::Builtin(BuiltinOperator::SIN), 2, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
     row(Code::Builtin(BuiltinOperator::SQRT), 2, |_| {
-        plain(Kernel::Sqrt, UnaryOp::SquareRoot).quantized(QuantizedFunction::Reals(f32::sqrt), INT8_AND_INT16).done()
+        plain(Kernel::Sqrt, UnaryOp::SquareRoot).quantized(QuantizedFunction::SquareRoot, INT8_AND_INT16).done()
     }),
     row(Code::Builtin(BuiltinOperator::SQUARE), 1, |_| {
         UnaryOperator::new(Kernel::Square, Input(0).multiply(Input(0))).done()

@@ -35,6 +35,8 @@ pub(super) enum QuantizedFunction {
     /// The hyperbolic tangent where `is_tanh` is set, else the logistic function: as a function of floats for
     /// 8-bit elements, in TensorFlow Lite's fixed-point arithmetic for 16-bit elements.
     Sigmoid { is_tanh: bool },
+    /// `√x` as a function of floats, rounded towards zero.
+    SquareRoot,
 }
 
 /// A function, and the quantized types for which TensorFlow Lite implements it.
@@ -165,6 +167,11 @@ impl QuantizedFunction {
                 let sigmoid = Sigmoid::new(input.scale, is_tanh);
                 Box::new(move |x| Some(sigmoid.apply(x)))
             }
+            QuantizedFunction::SquareRoot => Box::new(move |x| {
+                let root = (x.wrapping_sub(input.zero_point) as f32 * input.scale).sqrt();
+                // The root of a negative number is no number, and its quotient neither.
+                (!root.is_nan()).then(|| ((root / output.scale) as i32).saturating_add(output.zero_point))
+            }),
             QuantizedFunction::Sigmoid { is_tanh: true } => table(is_wide, input, output, in_double(f64::tanh)),
             QuantizedFunction::Sigmoid { is_tanh: false } => table(is_wide, input, output, logistic),
         })
@@ -247,7 +254,8 @@ impl Quantized {
         });
         let values = input.values::<T>()?;
         let is_missing = |x: &T| known.missing[((*x).into() - T::LEAST) as usize];
-        if matches!(self.form, QuantizedFunction::InverseSquareRoot) && values.iter().any(is_missing) {
+        let has_root = matches!(self.form, QuantizedFunction::InverseSquareRoot | QuantizedFunction::SquareRoot);
+        if has_root && values.iter().any(is_missing) {
             return Err(OpError::invalid("a negative number has no square root"));
         }
         known.table.apply(engine, values, output.values()?);
