@@ -250,7 +250,7 @@ impl Multiversioned for Row<'_> {
         match (self.kernel, self.stride, self.dilation) {
             _ if !S::SPECIALIZED => self.columns::<S, 0, 0>(simd),
             (3, 1, _) => self.columns::<S, 3, 1>(simd),
-            (3, 2, 1) => self.columns::<S, 3, 2>(simd),
+            (3, 2, 1) if !cfg!(attache_small) => self.columns::<S, 3, 2>(simd),
             (5, 1, _) if !cfg!(attache_small) => self.columns::<S, 5, 1>(simd),
             (5, 2, 1) if !cfg!(attache_small) => self.columns::<S, 5, 2>(simd),
             _ => self.columns::<S, 0, 0>(simd),
