@@ -3,10 +3,12 @@
 //!
 //! A call of [`Parallel::run`] is a job. Each thread that takes part in it, the calling one first, has a range of the
 //! job's tasks, takes them from the front, and then takes tasks from the back of the ranges of others. The caller
-//! never waits for a worker that has not joined the job. A worker joins by writing the state word of the open job into
-//! its own slot and then finding that the state has not changed; the caller closes the job by changing the state when
-//! no task is left to take, and then waits for the slots that have the job's state. All of these accesses are
-//! sequentially consistent: either the worker sees that the job is closed, or the caller sees that the worker joined.
+//! never waits for a worker that has not joined the job.
+//!
+//! What is handed over is little, because each cache line that moves from one core to another takes as long as hundreds
+//! of products: the caller writes one line, and each worker writes one of its own, its [`Slot`]. A worker joins a job by
+//! replacing the number of an earlier one in its slot. When no task is left to take, the caller does the same in the
+//! slots of workers that have not joined, so that these cannot join any more, and waits for the others.
 //!
 //! A call from inside a task, or while another caller uses the pool, runs all of its tasks on the calling thread. So
 //! does a call in a process that was forked, where the workers are missing.
@@ -31,18 +33,38 @@ const SPINS: usize = 64;
 /// Iterations of the loop in which the caller waits for workers before it yields its core, some tens of microseconds.
 const CALLER_SPINS: usize = 1000;
 
-/// Bit of [`Board::state`] that is set while workers may join the current job. The bits above it are the number of
-/// threads that take part, and above these is the number of the job.
-const OPEN: u64 = 1;
-/// Factor of the number of threads in [`Board::state`].
-const THREADS: u64 = 2;
-/// Factor of the number of the job in [`Board::state`].
+/// Factor of the number of the job in [`Board::state`]. Below it is the number of threads that take part.
 const NUMBER: u64 = 1 << 16;
 /// Greatest number of threads of a pool, for which [`Board::state`] has room.
-const MOST_THREADS: usize = (NUMBER / THREADS - 1) as usize;
+const MOST_THREADS: usize = NUMBER as usize - 1;
+/// Greatest number of tasks of a job, for which [`Slot::range`] has room.
+const MOST_TASKS: usize = (1 << 20) - 1;
+/// Number of different stamps of [`Slot::range`]. None is 0.
+const STAMPS: u64 = (1 << 24) - 1;
+
+/// What [`Slot::joined`] says of the job with the number that is above these two bits: the worker can no longer join it.
+const CLOSED: u64 = 0;
+/// The worker takes tasks of it.
+const WORKING: u64 = 1;
+/// The worker has left it.
+const DONE: u64 = 2;
 
 type Task<'a> = &'a (dyn Fn(usize) + Sync);
 type Panic = Box<dyn Any + Send>;
+
+/// The task of a job, and how many there are.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    task: Task<'a>,
+    tasks: usize,
+}
+
+impl Job<'_> {
+    /// Returns the first task of the range of thread `index` among `threads`, and its end.
+    fn range(&self, index: usize, threads: usize) -> [u64; 2] {
+        [index, index + 1].map(|index| self.tasks as u64 * index as u64 / threads as u64)
+    }
+}
 
 /// What the workers of a [`Pool`] do when they have no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,42 +93,78 @@ impl Idle {
 #[derive(Default)]
 #[repr(align(128))]
 struct Slot {
-    /// The tasks of this thread's range that nobody has taken: the first one in the lower half, the end in the upper.
+    /// The tasks of this thread's range that nobody has taken: from the lowest bits on the first one (20 bits), the end
+    /// (20 bits), and the stamp of the job. With the stamp of another job, nobody has taken any.
     range: AtomicU64,
-    /// The state of the job that the worker works on, or 0.
+    /// The number of the last job that the worker joined or may not join any more, times 4, plus [`CLOSED`], [`WORKING`]
+    /// or [`DONE`].
     joined: AtomicU64,
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
 }
 
 impl Slot {
-    /// Takes a task, from the front or from the back of the range.
-    fn take(&self, front: bool) -> Option<usize> {
+    /// Takes a task, from the front or from the back of the range, which was `whole` when the job with this stamp began.
+    fn take(&self, stamp: u64, whole: [u64; 2], front: bool) -> Option<usize> {
+        const MASK: u64 = MOST_TASKS as u64;
         let mut range = self.range.load(Ordering::Relaxed);
         loop {
-            let (first, end) = (range & 0xffff_ffff, range >> 32);
+            let [first, end] = if range >> 40 == stamp { [range & MASK, range >> 20 & MASK] } else { whole };
             if first >= end {
                 return None;
             }
-            let rest = if front { range + 1 } else { range - (1 << 32) };
+            let (task, rest) = if front { (first, [first + 1, end]) } else { (end - 1, [first, end - 1]) };
+            let rest = rest[0] | rest[1] << 20 | stamp << 40;
             match self.range.compare_exchange_weak(range, rest, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(if front { first } else { end - 1 } as usize),
+                Ok(_) => return Some(task as usize),
                 Err(now) => range = now,
             }
         }
     }
+
+    /// Joins the job with this number, and returns whether it was possible. Called by the slot's worker alone.
+    fn join(&self, number: u64) -> bool {
+        let before = self.joined.load(Ordering::Acquire);
+        let joined = number * 4 + WORKING;
+        before / 4 < number && self.joined.compare_exchange(before, joined, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Keeps the slot's worker from joining the job with this number, or waits until it has left it.
+    fn close(&self, number: u64) {
+        let mut turns = 0usize;
+        loop {
+            let joined = self.joined.load(Ordering::Acquire);
+            if joined == number * 4 + DONE {
+                return;
+            }
+            if joined / 4 < number {
+                let closed = number * 4 + CLOSED;
+                if self.joined.compare_exchange(joined, closed, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                    return;
+                }
+                continue;
+            }
+            turns += 1;
+            if turns > CALLER_SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
 }
 
-/// The word that the workers watch, on cache lines of its own.
-#[derive(Default)]
+/// The words that the workers watch and the caller writes, on cache lines of their own.
 #[repr(align(128))]
-struct State(AtomicU64);
+struct Current {
+    /// The number of the job, times [`NUMBER`], plus the number of threads that take part.
+    state: AtomicU64,
+    /// Read only by workers that have joined the job.
+    job: UnsafeCell<Option<Job<'static>>>,
+}
+
+// SAFETY: `job` is written only while no worker can join a job or is joined to one, and read only by workers that joined.
+unsafe impl Sync for Current {}
 
 /// State shared by the caller and the workers.
 struct Board {
-    state: State,
-    /// The task of the current job. Read only by workers that have joined the job.
-    task: UnsafeCell<Option<Task<'static>>>,
+    current: Current,
     slots: Box<[Slot]>,
     idle: Idle,
     /// Number of runs that are under way, between [`Parallel::begin`] and [`Parallel::end`].
@@ -116,9 +174,6 @@ struct Board {
     /// The payload of the first panic of a task of the current job, until the caller takes it.
     panic: Mutex<Option<Panic>>,
 }
-
-// SAFETY: `task` is written only while the job is closed and no worker is joined, and read only by workers that joined.
-unsafe impl Sync for Board {}
 
 /// A thread pool for kernels. Dropping it ends the worker threads and waits for them.
 pub struct Pool {
@@ -142,8 +197,7 @@ impl Pool {
     pub fn with_idle(threads: usize, idle: Idle) -> Self {
         let threads = threads.clamp(1, MOST_THREADS);
         let board = Arc::new(Board {
-            state: State::default(),
-            task: UnsafeCell::new(None),
+            current: Current { state: AtomicU64::new(0), job: UnsafeCell::new(None) },
             slots: (0..threads).map(|_| Slot::default()).collect(),
             idle,
             runs: AtomicUsize::new(0),
@@ -173,7 +227,12 @@ impl Parallel for Pool {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        let is_shared = tasks > 1 && u32::try_from(tasks).is_ok() && self.has_workers();
+        if tasks > MOST_TASKS {
+            let each = tasks.div_ceil(MOST_TASKS);
+            let some = |part: usize| (part * each..((part + 1) * each).min(tasks)).for_each(task);
+            return self.run(tasks.div_ceil(each), &some);
+        }
+        let is_shared = tasks > 1 && self.has_workers();
         let caller = if is_shared { self.caller.try_lock().ok() } else { None };
         if caller.is_none() {
             return (0..tasks).for_each(task);
@@ -220,39 +279,33 @@ impl Board {
     /// thread holds the lock [`Pool::caller`], so no other job runs until this function returns.
     fn run(&self, threads: usize, tasks: usize, task: Task) -> Option<Panic> {
         // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker joins
-        // after the job is closed, and nothing in between can panic.
+        // after its slot is closed, and nothing in between can panic.
         let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
-        // SAFETY: the caller's lock makes this the only writer; the previous job is closed and no worker is joined to
-        // it.
-        unsafe { *self.task.get() = Some(task) };
-        for (index, slot) in self.slots[..threads].iter().enumerate() {
-            let [first, end] = [index, index + 1].map(|index| (tasks as u64 * index as u64) / threads as u64);
-            slot.range.store(first | end << 32, Ordering::Relaxed);
+        let (number, job) = (self.current.state.load(Ordering::Relaxed) / NUMBER + 1, Job { task, tasks });
+        if number % STAMPS == 0 {
+            // The stamps begin again.
+            self.slots.iter().for_each(|slot| slot.range.store(0, Ordering::Relaxed));
         }
-        let number = (self.state.0.load(Ordering::Relaxed) / NUMBER).wrapping_add(1);
-        let open = number.wrapping_mul(NUMBER) | (threads as u64 * THREADS) | OPEN;
-        self.state.0.store(open, Ordering::SeqCst);
+        // SAFETY: the caller's lock makes this the only writer; all slots of the previous job are closed or left.
+        unsafe { *self.current.job.get() = Some(job) };
+        let state = number * NUMBER + threads as u64;
+        self.current.state.store(state, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.rouse(0, threads);
         }
-        self.take_tasks(task, 0, threads);
-        self.state.0.store(open & !OPEN, Ordering::SeqCst);
-        for slot in &self.slots[1..threads] {
-            let mut turns = 0usize;
-            while slot.joined.load(Ordering::SeqCst) == open {
-                turns += 1;
-                if turns > CALLER_SPINS { std::thread::yield_now() } else { std::hint::spin_loop() }
-            }
-        }
+        self.take_tasks(job, 0, state);
+        self.slots[1..threads].iter().for_each(|slot| slot.close(number));
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Runs tasks of the job until none is left to take, first those of the thread's own range, and stores the first
     /// task's panic payload. Never panics.
-    fn take_tasks(&self, task: Task, own: usize, threads: usize) {
+    fn take_tasks(&self, job: Job, own: usize, state: u64) {
+        let (threads, stamp) = (threads_of(state), state / NUMBER % STAMPS + 1);
         for victim in (own..threads).chain(0..own) {
-            while let Some(index) = self.slots[victim].take(victim == own) {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| task(index))) {
+            let whole = job.range(victim, threads);
+            while let Some(index) = self.slots[victim].take(stamp, whole, victim == own) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.task)(index))) {
                     self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
                 }
             }
@@ -266,21 +319,21 @@ impl Board {
         let mut seen = 0;
         while let Some(state) = self.wait(index, seen) {
             seen = state;
-            slot.joined.store(state, Ordering::SeqCst);
-            if self.state.0.load(Ordering::SeqCst) == state {
-                // SAFETY: this worker has joined, so the task remains valid until it leaves.
-                if let Some(task) = unsafe { *self.task.get() } {
-                    self.take_tasks(task, index, threads_of(state));
+            let number = state / NUMBER;
+            if slot.join(number) {
+                // SAFETY: this worker has joined, so the job remains until it leaves.
+                if let Some(job) = unsafe { *self.current.job.get() } {
+                    self.take_tasks(job, index, state);
                 }
+                slot.joined.store(number * 4 + DONE, Ordering::Release);
             }
-            slot.joined.store(0, Ordering::Release);
         }
     }
 
-    /// Returns the state of a job that worker `index` can join, if one is open and its state is not `seen`.
+    /// Returns the state of the last job if worker `index` takes part in it and the state is not `seen`.
     fn ready(&self, index: usize, seen: u64) -> Option<u64> {
-        let state = self.state.0.load(Ordering::SeqCst);
-        (state & OPEN != 0 && state != seen && index < threads_of(state)).then_some(state)
+        let state = self.current.state.load(Ordering::SeqCst);
+        (state != seen && index < threads_of(state)).then_some(state)
     }
 
     /// Waits for a job for worker `index` whose state is not `seen`, and returns its state; `None` when the pool is
@@ -348,7 +401,7 @@ impl Board {
 
 /// Returns the number of threads that take part in the job with this state.
 fn threads_of(state: u64) -> usize {
-    (state % NUMBER / THREADS) as usize
+    (state % NUMBER) as usize
 }
 
 #[cfg(test)]

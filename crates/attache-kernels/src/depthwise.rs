@@ -141,10 +141,10 @@ fn convolve_channels(
     let (row, image) = (columns * channels, height * width * channels);
     assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
     let nanoseconds = (output.len() * (filter.taps + 3)) as f64 / (3 * filter.isa.lanes()) as f64;
-    let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
-    engine.for_each_chunk(output, band * row, |task, output| {
-        for (offset, output) in output.chunks_exact_mut(row).enumerate() {
-            let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
+    let parts = engine.tasks(nanoseconds, convolution.batches * rows);
+    engine.for_each_part(output, row, parts, |first, output| {
+        for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
+            let (batch, y) = (index / rows, index % rows);
             let input = &input[batch * image..][..image];
             filter.isa.dispatch(Row::new(convolution, filter, input, y, output));
         }
@@ -215,20 +215,30 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Returns the first output column whose window is horizontally inside of the input, the end of these columns, and how far
+    /// apart the taps are.
+    fn inside(&self) -> (usize, usize, usize) {
+        let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
+        let first = self.before.div_ceil(self.stride).min(self.columns);
+        let inside = (self.width + self.before).checked_sub(covered);
+        let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, self.columns));
+        (first, last, self.dilation)
+    }
+
     /// Computes all output columns: several at once where their windows are horizontally inside the input,
     /// the remaining ones one at a time. `KERNEL` and `STRIDE` are the kernel width and horizontal stride, or
     /// 0 for those without a specialized version.
     #[inline(always)]
     fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
-        let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
-        let first = self.before.div_ceil(self.stride).min(self.columns);
-        let inside = (self.width + self.before).checked_sub(covered);
-        let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, self.columns));
-        let apart = self.dilation;
+        let (first, last, apart) = self.inside();
         let mut x = 0;
         while x < self.columns {
             let left = if x >= first { last.saturating_sub(x) } else { 0 };
             x += match (left / apart, KERNEL) {
+                // So many sums of nine products need not wait for each other. There are no registers for larger windows.
+                (8.., 3) if STRIDE == 1 && !cfg!(attache_small) => {
+                    (x..x + apart).map(|x| simd.vectorize(Tile::<8, KERNEL, STRIDE> { row: &mut *self, x })).sum()
+                }
                 (4.., 1..) => {
                     (x..x + apart).map(|x| simd.vectorize(Tile::<4, KERNEL, STRIDE> { row: &mut *self, x })).sum()
                 }

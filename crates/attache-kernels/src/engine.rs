@@ -1,13 +1,15 @@
 //! The execution resources of kernels (instruction set and threads), and two ways to split work over the threads.
 #![allow(unsafe_code)] // Disjoint parts of one slice are handed to several threads.
 
+use std::ops::Range;
+
 use attache_base::Parallel;
 
 use crate::Isa;
 
 /// Duration of a task, in nanoseconds, below which work is not divided further. To hand a task to a thread that is awake
-/// takes about a third of it, and the caller waits for the last thread.
-const LEAST_NANOSECONDS: f64 = 3e3;
+/// takes about half of it; but what one thread computes alone, others have to fetch from its cache.
+const LEAST_NANOSECONDS: f64 = 1e3;
 
 /// The execution resources that a kernel runs on.
 #[derive(Clone, Copy)]
@@ -47,6 +49,26 @@ impl<'a> Engine<'a> {
         self.parallel.run(tasks, &task);
     }
 
+    /// Divides `data`, which consists of units of `unit` elements, into `parts` parts of whole units, as evenly as
+    /// possible, and calls `task` with the first unit and the elements of each, on the engine's threads. Operators that
+    /// follow each other and divide images evenly by rows leave each thread what its own cache has.
+    pub(crate) fn for_each_part<T: Send>(
+        &self,
+        data: &mut [T],
+        unit: usize,
+        parts: usize,
+        task: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        let (units, pointer) = (data.len() / unit.max(1), Shared(data.as_mut_ptr()));
+        self.for_each(parts, |index| {
+            let Range { start, end } = portion(units, parts, index);
+            // SAFETY: each index is passed exactly once, as `Parallel` promises, and its part is within `data` and overlaps no
+            // other one.
+            let part = unsafe { std::slice::from_raw_parts_mut(pointer.get().add(start * unit), (end - start) * unit) };
+            task(start, part);
+        });
+    }
+
     /// Splits `data` into chunks of `chunk` elements (the last one may be shorter), and calls `task` with the
     /// index and the elements of each, on the engine's threads.
     pub(crate) fn for_each_chunk<T: Send>(&self, data: &mut [T], chunk: usize, task: impl Fn(usize, &mut [T]) + Sync) {
@@ -59,6 +81,11 @@ impl<'a> Engine<'a> {
             task(index, unsafe { std::slice::from_raw_parts_mut(pointer.get().add(start), count) });
         });
     }
+}
+
+/// Returns part `index` of `0..total`, which is divided into `parts` ranges as evenly as possible.
+pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
+    total * index / parts..total * (index + 1) / parts
 }
 
 /// A raw pointer shared by tasks that each write a disjoint part of the memory it points to.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 
-use crate::engine::Shared;
+use crate::engine::{Shared, portion};
 use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
@@ -203,11 +203,6 @@ impl Split {
         let (row, panel) = (task / self.panel_parts, task % self.panel_parts);
         (portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel))
     }
-}
-
-/// Returns part `index` of `0..total`, which is divided into `parts` ranges as evenly as possible.
-pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
-    total * index / parts..total * (index + 1) / parts
 }
 
 /// Rows of A. Row `r` is the concatenation of `length` elements at `start + r × stride + segment` for each of

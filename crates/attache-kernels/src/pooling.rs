@@ -56,10 +56,8 @@ impl Pooling {
         }
         let nanoseconds = (output.len() * self.kernel[0] * self.kernel[1]) as f64 / 16.0;
         let rows = self.batches * self.output[0];
-        let band = rows.div_ceil(engine.tasks(nanoseconds, rows));
-        engine.for_each_chunk(output, band * row, |task, output| {
-            for (offset, output) in output.chunks_exact_mut(row).enumerate() {
-                let index = task * band + offset;
+        engine.for_each_part(output, row, engine.tasks(nanoseconds, rows), |first, output| {
+            for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
                 kernel(&input[index / self.output[0] * image..][..image], index % self.output[0], output);
             }
         });

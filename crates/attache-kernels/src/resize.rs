@@ -76,10 +76,9 @@ pub fn bilinear(engine: Engine, resize: &Resize, input: &[f32], output: &mut [f3
     }
     let across: Vec<_> = (0..columns).map(|x| resize.neighbours(1, x)).collect();
     let row = columns * channels;
-    let band = (resize.batches * rows).div_ceil(engine.tasks(output.len() as f64 / 4.0, resize.batches * rows));
-    engine.for_each_chunk(output, band * row, |task, output| {
-        for (offset, output) in output.chunks_exact_mut(row).enumerate() {
-            let index = task * band + offset;
+    let parts = engine.tasks(output.len() as f64 / 4.0, resize.batches * rows);
+    engine.for_each_part(output, row, parts, |first, output| {
+        for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
             let (upper, lower, weight) = resize.neighbours(0, index % rows);
             let line = |y: usize| &input[(index / rows * height + y) * width * channels..][..width * channels];
             let lines = [line(upper), line(lower)];
@@ -138,10 +137,9 @@ pub fn nearest<T: Copy + Send + Sync>(engine: Engine, resize: &Resize, input: &[
     }
     let across: Vec<usize> = (0..columns).map(|x| resize.nearest(1, x) * channels).collect();
     let row = columns * channels;
-    let band = (resize.batches * rows).div_ceil(engine.tasks(output.len() as f64 / 8.0, resize.batches * rows));
-    engine.for_each_chunk(output, band * row, |task, output| {
-        for (offset, output) in output.chunks_exact_mut(row).enumerate() {
-            let index = task * band + offset;
+    let parts = engine.tasks(output.len() as f64 / 8.0, resize.batches * rows);
+    engine.for_each_part(output, row, parts, |first, output| {
+        for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
             let line = &input[(index / rows * height + resize.nearest(0, index % rows)) * width * channels..];
             for (target, start) in output.chunks_exact_mut(channels).zip(&across) {
                 target.copy_from_slice(&line[*start..start + channels]);

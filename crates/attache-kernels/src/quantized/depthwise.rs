@@ -178,16 +178,16 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     }
     let steps = if filter.sets > 0 { filter.taps / 3 + 12 } else { filter.taps + 20 };
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
-    let band = (convolution.batches * rows).div_ceil(engine.tasks(nanoseconds, convolution.batches * rows));
+    let parts = engine.tasks(nanoseconds, convolution.batches * rows);
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     let interleaved = if filter.sets > 0 { interleaved::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
-    engine.for_each_chunk(output, band * columns * outputs, |task, output| {
+    engine.for_each_part(output, columns * outputs, parts, |first, output| {
         with_buffers([outputs + repeated, interleaved], |buffer, interleaved| {
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
             let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
-            for (offset, output) in output.chunks_exact_mut(columns * outputs).enumerate() {
-                let (batch, y) = ((task * band + offset) / rows, (task * band + offset) % rows);
+            for (index, output) in (first..).zip(output.chunks_exact_mut(columns * outputs)) {
+                let (batch, y) = (index / rows, index % rows);
                 let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
                 let row = Row { convolution, filter, epilogue, image, y, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);

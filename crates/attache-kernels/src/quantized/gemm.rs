@@ -22,7 +22,8 @@ use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
 use crate::engine::Shared;
-use crate::gemm::{Lines, Matrix, Rows, Split, Target, portion};
+use crate::engine::portion;
+use crate::gemm::{Lines, Matrix, Rows, Split, Target};
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 

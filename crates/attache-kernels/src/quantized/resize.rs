@@ -174,11 +174,10 @@ fn run<T: Stored, A: Arithmetic>(
     let mixed = needed.as_ref().map_or(width, Vec::len) * channels;
     let row = columns * channels;
     let nanoseconds = resize.batches as f64 * rows as f64 * (row as f64 * 0.25 + mixed as f64 * 0.15);
-    let band = (resize.batches * rows).div_ceil(engine.tasks(nanoseconds, resize.batches * rows));
-    engine.for_each_chunk(output, band * row, |task, output| {
+    let parts = engine.tasks(nanoseconds, resize.batches * rows);
+    engine.for_each_part(output, row, parts, |first, output| {
         scratch::with(A::TERMS * (mixed + BLOCK), |terms: &mut [A::Mixed]| {
-            for (offset, output) in output.chunks_exact_mut(row).enumerate() {
-                let index = task * band + offset;
+            for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
                 let (upper, lower, dy) = down[index % rows];
                 let line = |y: usize| &input[(index / rows * height + y) * width * channels..][..width * channels];
                 let (lines, needed) = ([line(upper), line(lower)], needed.as_deref());
