@@ -11,6 +11,7 @@ mod copy;
 mod data_type;
 mod order;
 pub mod parallel;
+mod placement;
 mod pool;
 mod process;
 mod quantization;

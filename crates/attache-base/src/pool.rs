@@ -13,7 +13,8 @@
 //! A call from inside a task, or while another caller uses the pool, runs all of its tasks on the calling thread. So
 //! does a call in a process that was forked, where the workers are missing.
 //!
-//! A worker without a task spins, then yields its core between looks at the state, and sleeps at last: see [`Idle`].
+//! A worker without a task spins, then yields its core between looks at the state, and sleeps at last: see [`Idle`]. If it
+//! finds itself on the core of the caller, where each would wait for the other, it moves to another one.
 #![allow(unsafe_code)] // The workers run a task that is borrowed from the caller's stack.
 
 use std::any::Any;
@@ -26,7 +27,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::parallel::Sealed;
-use crate::{Parallel, process_id};
+use crate::{Parallel, placement, process_id};
 
 /// Iterations of a worker's spin loop between two looks at the clock.
 const SPINS: usize = 64;
@@ -169,6 +170,8 @@ struct Board {
     idle: Idle,
     /// Number of runs that are under way, between [`Parallel::begin`] and [`Parallel::end`].
     runs: AtomicUsize,
+    /// The processor on which the last run began, plus 1; 0 if it is not known.
+    caller: AtomicUsize,
     sleepers: AtomicUsize,
     ended: AtomicBool,
     /// The payload of the first panic of a task of the current job, until the caller takes it.
@@ -201,6 +204,7 @@ impl Pool {
             slots: (0..threads).map(|_| Slot::default()).collect(),
             idle,
             runs: AtomicUsize::new(0),
+            caller: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -246,6 +250,7 @@ impl Parallel for Pool {
     }
 
     fn begin(&self) {
+        self.board.caller.store(placement::processor().map_or(0, |processor| processor + 1), Ordering::Relaxed);
         self.board.runs.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -340,6 +345,7 @@ impl Board {
     /// dropped.
     fn wait(&self, index: usize, seen: u64) -> Option<u64> {
         let mut since = Instant::now();
+        let mut may_move = true;
         loop {
             for _ in 0..SPINS {
                 if let Some(state) = self.ready(index, seen) {
@@ -350,7 +356,11 @@ impl Board {
             if self.ended.load(Ordering::Relaxed) {
                 return None;
             }
-            let [spin, sleep] = self.idle.patience(self.runs.load(Ordering::Relaxed) > 0);
+            let in_run = self.runs.load(Ordering::Relaxed) > 0;
+            if in_run && may_move {
+                may_move = !self.leave_caller();
+            }
+            let [spin, sleep] = self.idle.patience(in_run);
             let waited = since.elapsed();
             if waited >= sleep {
                 self.sleep(index, seen);
@@ -359,6 +369,14 @@ impl Board {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Moves the calling worker to another processor if it has the one on which the run began, and returns whether it was
+    /// so. Systems often wake a thread on the processor of the thread that wakes it if all others are busy, even with work
+    /// of lower priority, and may leave both there for a tenth of a second, while one of them waits for the other.
+    fn leave_caller(&self) -> bool {
+        let here = placement::processor().filter(|here| here + 1 == self.caller.load(Ordering::Relaxed));
+        here.inspect(|here| placement::leave(*here)).is_some()
     }
 
     /// Sleeps until the worker is woken, if there is no job for it and the pool is not being dropped.
