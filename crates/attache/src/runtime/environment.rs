@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Parallel, Pool, Serial, Shape, SharedBuffer, copy};
+use attache_base::{Parallel, Pools, Serial, Shape, SharedBuffer, copy};
 use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId, TensorRef};
 
 use super::cancellation::StartedRun;
@@ -32,8 +32,8 @@ const MAX_THREADS: usize = 256;
 /// State shared by the subgraphs of one interpreter.
 pub(crate) struct Environment {
     plans: Arc<Plans>,
-    /// The threads of the interpreter, from the first run on the CPU on.
-    threads: Option<Arc<dyn Parallel + Send + Sync>>,
+    /// The threads that are lent to the interpreter's runs, from the first one on the CPU on.
+    threads: Option<Arc<Pools>>,
     /// How many threads there are, if the interpreter does not take the number of its options.
     thread_count: Option<usize>,
     /// The run that is under way, or the last one; `None` before the first one.
@@ -268,11 +268,11 @@ impl Environment {
 impl Subgraphs for Environment {
     fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync> {
         let count = self.thread_count.unwrap_or(self.plans.options.threads).min(MAX_THREADS);
-        let idle = self.plans.options.idle;
-        let start = || -> Arc<dyn Parallel + Send + Sync> {
-            if count > 1 { Arc::new(Pool::with_idle(count, idle)) } else { Arc::new(Serial) }
-        };
-        self.threads.get_or_insert_with(start).clone()
+        if count <= 1 {
+            return Arc::new(Serial);
+        }
+        let pools = self.threads.get_or_insert_with(|| Pools::shared(count, self.plans.options.idle));
+        Arc::new(pools.lend())
     }
 
     fn start(&mut self) {

@@ -12,7 +12,7 @@ use crate::{Error, Limits};
 /// The threads, the called subgraphs and the resource variables of an interpreter, as the executor of one of its
 /// subgraphs uses them.
 pub(crate) trait Subgraphs {
-    /// Returns the threads of the interpreter, which start when they are first asked for.
+    /// Returns threads for a run, which start when they are first asked for and are lent until the value is dropped.
     fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync>;
 
     /// Begins a run of the interpreter: resets the number of subgraph runs and the error.
