@@ -19,6 +19,7 @@ pub mod gemm;
 mod math;
 pub mod movement;
 mod packed;
+pub mod places;
 pub mod pooling;
 pub mod quantized;
 pub mod reduce;

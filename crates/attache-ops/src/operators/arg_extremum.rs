@@ -3,6 +3,8 @@
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
+use attache_kernels::Engine;
+use attache_kernels::places::of_extrema;
 use attache_model::schema::{BuiltinOperator, TensorType};
 
 use crate::shared::support::{axis_of, elements, refuse, single};
@@ -66,52 +68,19 @@ fn without(shape: &Shape, axis: usize) -> Shape {
     extents.into()
 }
 
-/// Calls `write` with the linear index of each output element and the index of the extremum along the axis.
-fn places<T: Copy + PartialOrd>(
-    input: &[T],
-    shape: &Shape,
-    axis: usize,
-    largest: bool,
-    mut write: impl FnMut(usize, usize),
-) {
-    let (extent, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
-    for (outer, block) in input.chunks_exact(extent * inner).enumerate() {
-        for column in 0..inner {
-            let (mut best, mut value) = (0, block[column]);
-            for place in 1..extent {
-                let other = block[place * inner + column];
-                let is_better = if largest { other > value } else { other < value };
-                // Any number replaces NaN.
-                if is_better || (is_unordered(value) && !is_unordered(other)) {
-                    (best, value) = (place, other);
-                }
-            }
-            write(outer * inner + column, best);
-        }
-    }
-}
-
-fn is_unordered<T: PartialOrd>(value: T) -> bool {
-    value.partial_cmp(&value).is_none()
-}
-
 impl ArgExtremum {
-    fn write<T: Copy + PartialOrd>(
+    fn write<T: Copy + PartialOrd + Sync>(
         &self,
+        engine: Engine,
         input: &[T],
-        shape: &Shape,
-        axis: usize,
+        extents: [usize; 2],
         output: &mut TensorMut<'_>,
     ) -> Result<(), OpError> {
         match self.places {
             DataType::Int64 => {
-                let output = output.values::<i64>()?;
-                places(input, shape, axis, self.largest, |at, place| output[at] = place as i64);
+                of_extrema(engine, input, extents, self.largest, output.values::<i64>()?, |place| place as i64);
             }
-            _ => {
-                let output = output.values::<i32>()?;
-                places(input, shape, axis, self.largest, |at, place| output[at] = place as i32);
-            }
+            _ => of_extrema(engine, input, extents, self.largest, output.values::<i32>()?, |place| place as i32),
         }
         Ok(())
     }
@@ -129,12 +98,13 @@ impl Operator for ArgExtremum {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, shape) = (eval.input(0)?, eval.input(0)?.shape);
         let axis = axis(shape, &eval.input(1)?.integers()?)?;
-        let output = &mut eval.outputs[0];
+        let extents = [shape[axis], shape[axis + 1..].iter().product()];
+        let (engine, output) = (Engine::new(eval.parallel), &mut eval.outputs[0]);
         match input.data_type {
-            DataType::Float32 => self.write(input.values::<f32>()?, shape, axis, output),
-            DataType::Int32 => self.write(input.values::<i32>()?, shape, axis, output),
-            DataType::Int8 => self.write(input.values::<i8>()?, shape, axis, output),
-            _ => self.write(elements::<u8>(input.bytes)?, shape, axis, output),
+            DataType::Float32 => self.write(engine, input.values::<f32>()?, extents, output),
+            DataType::Int32 => self.write(engine, input.values::<i32>()?, extents, output),
+            DataType::Int8 => self.write(engine, input.values::<i8>()?, extents, output),
+            _ => self.write(engine, elements::<u8>(input.bytes)?, extents, output),
         }
     }
 
@@ -154,21 +124,6 @@ mod tests {
     use attache_graph::Fact;
 
     use super::*;
-
-    #[test]
-    fn the_first_of_equals_counts() {
-        let shape = Shape::from([2, 3, 2]);
-        let input = [1, 9, 3, 9, 3, 0, 5, 5, 5, 4, 6, 4];
-        let found = |largest| {
-            let mut found = [9; 4];
-            places(&input, &shape, 1, largest, |at, place| found[at] = place);
-            found
-        };
-        assert_eq!(found(true), [1, 0, 2, 0]);
-        assert_eq!(found(false), [0, 2, 0, 1]);
-        places(&[f32::NAN, 1.0, f32::NAN, 2.0], &Shape::from([4]), 0, true, |_, place| assert_eq!(place, 3));
-        places(&[1.0, f32::NAN, 2.0, 1.0], &Shape::from([4]), 0, false, |_, place| assert_eq!(place, 0));
-    }
 
     #[test]
     fn the_axis_is_dropped() {
