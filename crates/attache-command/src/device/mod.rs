@@ -24,7 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use attache::graph::Graph;
-use attache::{CompiledModel, Delegate, Interpreter, InterpreterBuilder, Limits, Model, stages};
+use attache::{CompiledModel, Delegate, IntegerRounding, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
@@ -120,6 +120,8 @@ pub(crate) struct Device {
     pub(crate) precision: PrecisionName,
     pub(crate) quantized: QuantizedName,
     pub(crate) threads: usize,
+    /// How the CPU rounds results of quantized operators.
+    rounding: IntegerRounding,
     /// Upper bounds on what a model may need, e.g. bytes of memory. A model that exceeds them is rejected.
     pub(crate) limits: Limits,
     require_delegation: bool,
@@ -241,6 +243,7 @@ impl Device {
             precision: arguments.precision,
             quantized: arguments.quantized,
             threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
+            rounding: arguments.rounding.rounding(),
             limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
             cpu_fallback: arguments.cpu_fallback,
@@ -351,6 +354,7 @@ impl Device {
     /// Returns a builder of an interpreter with this device's threads and limits, but without its GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         let mut builder = Interpreter::builder(model).threads(self.threads).limits(self.limits.clone());
+        builder = builder.rounding(self.rounding);
         if let Some(token) = &self.delegation.model_token {
             builder = builder.model_token(token);
         }

@@ -117,7 +117,9 @@ impl Requantize {
     /// Panics if the number of scales does not match or the bounds do not fit 8 bits, and in libraries that were built to
     /// be small, which lack this arithmetic.
     pub fn in_floats(scales: &[f32], outputs: usize, zero_point: i32, bounds: (i32, i32)) -> Self {
-        assert!(!cfg!(attache_small), "small libraries multiply by fixed-point factors alone");
+        if cfg!(attache_small) {
+            unreachable!("small libraries multiply by fixed-point factors alone");
+        }
         check_bounds(bounds);
         let (mantissas, left, right, masks) = Default::default();
         let (rounding, shrinks) = (Rounding::Once, true);

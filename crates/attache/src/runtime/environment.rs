@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Parallel, Pool, Serial, Shape, SharedBuffer, copy};
+use attache_base::{IntegerRounding, Parallel, Pool, Serial, Shape, SharedBuffer, copy};
 use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId, TensorRef};
 
 use super::cancellation::StartedRun;
@@ -273,6 +273,10 @@ impl Subgraphs for Environment {
             if count > 1 { Arc::new(Pool::with_idle(count, idle)) } else { Arc::new(Serial) }
         };
         self.threads.get_or_insert_with(start).clone()
+    }
+
+    fn rounding(&self) -> IntegerRounding {
+        self.plans.options.rounding
     }
 
     fn start(&mut self) {
