@@ -39,8 +39,8 @@ pub(crate) fn requantize(
 ) -> Option<Requantize> {
     let (filter, bias) = weights;
     let (from, to) = (taken(input)?, taken(&as_input(output))?);
-    let has_type = filter.data_type == input.data_type && output.data_type == input.data_type;
-    if !has_type || !is_filter(filter) || !bias.as_ref().is_none_or(is_bias) {
+    let has_type = filter.data_type == input.data_type || is_matrix_of_nibbles(input, filter);
+    if output.data_type != input.data_type || !has_type || !is_filter(filter) || !bias.as_ref().is_none_or(is_bias) {
         return None;
     }
     let scale = |weight: &f32| from.scale * weight / to.scale;
@@ -100,10 +100,16 @@ fn taken(tensor: &TensorRef<'_>) -> Option<QuantizationParameters> {
     affine.scale.is_normal().then_some(affine)
 }
 
+/// Whether these are 4-bit weights of a matrix product, of rows that fill whole bytes.
+fn is_matrix_of_nibbles(input: &TensorRef<'_>, filter: &TensorRef<'_>) -> bool {
+    let fills_bytes = matches!(filter.shape[..], [_, depth] if depth % 2 == 0);
+    (input.data_type, filter.data_type) == (DataType::Int8, DataType::Int4) && fills_bytes
+}
+
 /// Whether these are constant weights with scales that XNNPACK takes. Their type and axis are known to be right.
 fn is_filter(filter: &TensorRef<'_>) -> bool {
     let are_normal = |quantization: &Quantization| quantization.scale.iter().all(|scale| scale.is_normal());
-    let has_axis = |quantization: &Quantization| filter.data_type == DataType::Int8 || quantization.axis == 0;
+    let has_axis = |quantization: &Quantization| filter.data_type != DataType::UInt8 || quantization.axis == 0;
     filter.is_constant && filter.quantization.is_some_and(|one| are_normal(one) && has_axis(one))
 }
 
@@ -200,6 +206,9 @@ mod tests {
         assert!(!takes(TensorRef { is_constant: false, ..filter }, Some(bias)));
         assert!(!takes(tensor(&shape, &large, true), Some(bias)));
         assert!(!takes(TensorRef { data_type: DataType::Int4, ..filter }, Some(bias)));
+        let (even, odd) = (Shape::from([2, 4]), Shape::from([2, 5]));
+        assert!(takes(TensorRef { data_type: DataType::Int4, ..tensor(&even, &one, true) }, Some(bias)));
+        assert!(!takes(TensorRef { data_type: DataType::Int4, ..tensor(&odd, &one, true) }, Some(bias)));
         assert!(!takes(filter, Some(TensorRef { is_constant: false, ..bias })));
         assert!(!takes(filter, Some(TensorRef { quantization: None, ..bias })));
         assert!(!takes(filter, Some(TensorRef { quantization: Some(&shifted), ..bias })));
