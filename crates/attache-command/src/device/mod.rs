@@ -275,9 +275,11 @@ impl Device {
         self.gpu.as_ref().map(|gpu| &gpu.adapter)
     }
 
-    /// Describes the device in one line: adapter, precision and CPU threads.
+    /// Describes the device in one line: adapter, precision, CPU threads, and their rounding unless it is usual.
     pub(crate) fn describe(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
+        let rounding = if self.rounding == IntegerRounding::XnnPack { ", XNNPACK's rounding" } else { "" };
+        let threads = threads + rounding;
         let external = self.external.as_ref();
         let external = external.map_or(String::new(), |delegate| format!("external delegate {}; ", delegate.name()));
         let rest = match self.adapter() {
@@ -469,6 +471,7 @@ fn compile(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Compile
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::RoundingName;
 
     fn arguments() -> DeviceArguments {
         DeviceArguments::default()
@@ -509,5 +512,12 @@ mod tests {
             Device::open(&DeviceArguments { delegate: Some(DelegateName::Cpu), threads: Some(1), ..arguments() })
                 .unwrap();
         assert_eq!((device.delegate(), device.describe().as_str()), ("cpu", "CPU, 1 thread"));
+        let arguments = DeviceArguments {
+            delegate: Some(DelegateName::Cpu),
+            threads: Some(2),
+            rounding: RoundingName::XnnPack,
+            ..arguments()
+        };
+        assert_eq!(Device::open(&arguments).unwrap().describe(), "CPU, 2 threads, XNNPACK's rounding");
     }
 }
