@@ -167,19 +167,27 @@ pub(super) unsafe fn in_floats_with_avx2(sums: Sums, scales: Scales, to: Target<
             let count = sums.columns - column;
             let first = _mm256_loadu_ps(scales.scales.add(column));
             let second = if count > 8 { _mm256_loadu_ps(scales.scales.add(column + 8)) } else { first };
-            // The conversion of a float to an integer rounds ties to even.
-            let apply = |source: *const i32, scale: __m256| {
-                let product = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256(source.cast())), scale);
-                _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(product, low), high))
-            };
             for row in 0..sums.rows {
                 let source = sums.start.add(row * sums.width + column);
                 let target = to.start.add(row * to.stride + column);
-                let a = apply(source, first);
-                let b = if count > 8 { apply(source.add(8), second) } else { a };
+                let a = scale_in_floats(source, first, low, high);
+                let b = if count > 8 { scale_in_floats(source.add(8), second, low, high) } else { a };
                 store(_mm256_add_epi16(_mm256_packs_epi32(a, b), plus), target, count);
             }
         }
+    }
+}
+
+/// Returns eight sums times their scales, clamped and rounded to whole numbers.
+/// # Safety
+/// The processor must have AVX2, and eight words must be readable at `source`.
+#[inline(always)]
+unsafe fn scale_in_floats(source: *const i32, scale: __m256, low: __m256, high: __m256) -> __m256i {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let product = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256(source.cast())), scale);
+        // The conversion rounds ties to even.
+        _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(product, low), high))
     }
 }
 

@@ -403,13 +403,14 @@ pub(crate) fn eval_bytes<P: Packed>(
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
     let (product, outputs) = (ScalePrecision::of(input.data_type), convolution.output[2]);
     let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
-    let taken = (may_round_once && bias.is_some() && xnn_pack::is_asked(eval))
-        .then(|| xnn_pack::requantize(&input, (&filter, bias), &eval.outputs[0], (activation, outputs)))
-        .flatten();
+    let is_asked = may_round_once && bias.is_some() && xnn_pack::is_asked(eval);
+    let result = (eval.outputs[0].data_type, eval.outputs[0].quantization);
+    let once = || xnn_pack::requantize(&input, (&filter, bias), result, (activation, outputs));
     let make = || {
         let bytes = weight_bytes(&filter);
         let packed = P::pack(engine.isa, convolution, requantization.weights(&bytes), integers, requantization.input());
-        (packed, taken.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Twice, product)))
+        let once = is_asked.then(once).flatten();
+        (packed, once.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Twice, product)))
     };
     let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;

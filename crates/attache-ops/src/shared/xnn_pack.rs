@@ -30,22 +30,23 @@ pub(crate) fn is_asked(eval: &Eval<'_>) -> bool {
 }
 
 /// Returns the epilogue of a convolution or matrix product of `outputs` output channels. `weights` are filter and bias,
-/// with one scale or one for each output channel. `None` if XNNPACK does not take the node.
+/// with one scale or one for each output channel; `output` is the type and the quantization. `None` if XNNPACK does not
+/// take the node.
 pub(crate) fn requantize(
     input: &TensorRef<'_>,
     weights: (&TensorRef<'_>, Option<TensorRef<'_>>),
-    output: &TensorMut<'_>,
+    output: (DataType, Option<&Quantization>),
     (activation, outputs): (Activation, usize),
 ) -> Option<Requantize> {
     let (filter, bias) = weights;
-    let (from, to) = (taken(input)?, taken(&as_input(output))?);
+    let (from, to) = (taken(input.data_type, input.quantization)?, taken(output.0, output.1)?);
     let has_type = filter.data_type == input.data_type || is_matrix_of_nibbles(input, filter);
-    if output.data_type != input.data_type || !has_type || !is_filter(filter) || !bias.as_ref().is_none_or(is_bias) {
+    if output.0 != input.data_type || !has_type || !is_filter(filter) || !bias.as_ref().is_none_or(is_bias) {
         return None;
     }
     let scale = |weight: &f32| from.scale * weight / to.scale;
     let scales: Vec<f32> = filter.quantization?.scale.iter().map(scale).collect();
-    let bounds = bounds(activation, output.data_type, to)?;
+    let bounds = bounds(activation, output.0, to)?;
     let are_taken = scales.iter().all(|scale| *scale < LARGEST_SCALE);
     are_taken.then(|| Requantize::in_floats(&scales, outputs, to.zero_point, bounds))
 }
@@ -86,17 +87,18 @@ fn operands(
     if !have_type || !inputs.iter().all(is_shape) {
         return None;
     }
-    Some(([taken(inputs[0])?, taken(inputs[1])?], taken(&as_input(output))?))
+    let [left, right] = inputs.map(|input| taken(input.data_type, input.quantization));
+    Some(([left?, right?], taken(output.data_type, output.quantization)?))
 }
 
 /// Returns the quantization parameters of activations; `None` if XNNPACK does not take the tensor. A single scale has to be
 /// stated along the first axis.
-fn taken(tensor: &TensorRef<'_>) -> Option<QuantizationParameters> {
-    if !matches!(tensor.data_type, DataType::Int8 | DataType::UInt8) {
+fn taken(data_type: DataType, quantization: Option<&Quantization>) -> Option<QuantizationParameters> {
+    if !matches!(data_type, DataType::Int8 | DataType::UInt8) {
         return None;
     }
-    let quantization = tensor.quantization.filter(|quantization| quantization.axis == 0)?;
-    let affine = QuantizationParameters::new(tensor.data_type, Some(quantization)).ok()?;
+    let quantization = quantization.filter(|quantization| quantization.axis == 0)?;
+    let affine = QuantizationParameters::new(data_type, Some(quantization)).ok()?;
     affine.scale.is_normal().then_some(affine)
 }
 
@@ -135,11 +137,6 @@ fn bounds(activation: Activation, data_type: DataType, to: QuantizationParameter
         Activation::ReluN1To1 => Some((stored(-1.0), stored(1.0))),
         Activation::Tanh | Activation::SignBit => None,
     }
-}
-
-fn as_input<'a>(output: &'a TensorMut<'_>) -> TensorRef<'a> {
-    let TensorMut { data_type, shape, quantization, .. } = *output;
-    TensorRef { data_type, shape, bytes: &[], quantization, is_constant: false }
 }
 
 #[cfg(test)]
@@ -196,9 +193,8 @@ mod tests {
         let (image, shape, one) = (Shape::from([1, 1, 1, 2]), Shape::from([2, 1, 1, 2]), affine(0.5, 0));
         let (bias_shape, large, shifted) = (Shape::from([2]), affine(512.0, 0), affine(0.5, 1));
         let takes = |filter: TensorRef<'_>, bias: Option<TensorRef<'_>>| {
-            let (input, quantization) = (tensor(&image, &one, false), Some(&one));
-            let output = TensorMut { data_type: DataType::Int8, shape: &image, bytes: &mut [], quantization };
-            requantize(&input, (&filter, bias), &output, (Activation::None, 2)).is_some()
+            let (input, output) = (tensor(&image, &one, false), (DataType::Int8, Some(&one)));
+            requantize(&input, (&filter, bias), output, (Activation::None, 2)).is_some()
         };
         let filter = tensor(&shape, &one, true);
         let bias = TensorRef { data_type: DataType::Int32, ..tensor(&bias_shape, &one, true) };
