@@ -5,7 +5,9 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use attache_base::{Constant, DataType, Element, Parallel, Quantization, Shape, SharedBuffer, Strings, strings};
+use attache_base::{
+    Constant, DataType, Element, IntegerRounding, Parallel, Quantization, Shape, SharedBuffer, Strings, strings,
+};
 
 use crate::{HashTable, OpError};
 
@@ -131,6 +133,11 @@ pub trait Host {
     ///
     /// Fails where the subgraph fails, or where there is no interpreter.
     fn run_subgraph(&mut self, subgraph: usize, inputs: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError>;
+
+    /// Returns how results of quantized operators are rounded.
+    fn rounding(&self) -> IntegerRounding {
+        IntegerRounding::default()
+    }
 
     /// Allocates `size` bytes for the output with index `output`, whose shape or size `infer` can't tell even from the
     /// input values, and returns them for the operator to write. The output has this shape.

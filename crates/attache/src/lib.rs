@@ -61,7 +61,7 @@ pub mod stages;
 #[cfg(feature = "zoo")]
 pub mod zoo;
 
-pub use attache_base::{Bytes, Constant, DataType, Element, Quantization, Shape, Strings, strings};
+pub use attache_base::{Bytes, Constant, DataType, Element, IntegerRounding, Quantization, Shape, Strings, strings};
 pub use attache_model::{
     Metadata, Model, ModelBuilder, ModelError, ModelErrorKind, ModelLocation, OperatorBuilder, Problem, Signature,
     TensorBuilder,

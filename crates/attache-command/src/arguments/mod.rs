@@ -4,7 +4,7 @@ pub(crate) mod entry;
 
 use std::path::PathBuf;
 
-use attache::{CacheFolder, Limits};
+use attache::{CacheFolder, IntegerRounding, Limits};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,26 @@ impl QuantizedName {
             Self::Auto => "auto",
             Self::View => "view",
             Self::Exact => "exact",
+        }
+    }
+}
+
+/// The values of `--rounding`: how the CPU rounds results of quantized operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoundingName {
+    /// As TensorFlow Lite's reference kernels.
+    #[default]
+    Reference,
+    /// As LiteRT's default interpreter, where it runs XNNPACK's kernels.
+    #[value(name = "xnnpack")]
+    XnnPack,
+}
+
+impl RoundingName {
+    pub(crate) fn rounding(self) -> IntegerRounding {
+        match self {
+            Self::Reference => IntegerRounding::Reference,
+            Self::XnnPack => IntegerRounding::XnnPack,
         }
     }
 }
@@ -207,6 +227,10 @@ pub(crate) struct DeviceArguments {
     /// CPU threads; by default as many as the machine has, at most 4
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u16, 1>)]
     pub(crate) threads: Option<u16>,
+    /// Whose bits the CPU gives in CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD and MUL of 8 bits: those of TensorFlow
+    /// Lite's reference kernels, or those of LiteRT's default interpreter, which runs XNNPACK
+    #[arg(long, default_value = "reference")]
+    pub(crate) rounding: RoundingName,
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
     /// What other command lines than our own can ask for.
@@ -251,6 +275,7 @@ impl Default for DeviceArguments {
             cpu_fallback: false,
             cache: None,
             threads: None,
+            rounding: RoundingName::Reference,
             limits: LimitArguments::default(),
             delegation: Delegation::default(),
         }
@@ -283,7 +308,7 @@ impl DeviceArguments {
     }
 
     /// The ids of all arguments except the limits. Clap has no group of arguments that contain other groups.
-    pub(crate) const IDS: [&str; 17] = [
+    pub(crate) const IDS: [&str; 18] = [
         "delegate",
         "backend",
         "adapter",
@@ -301,6 +326,7 @@ impl DeviceArguments {
         "cpu_fallback",
         "cache",
         "threads",
+        "rounding",
     ];
 
     /// Returns the first of the given options that has no effect on the CPU; `None` if there is none. Options

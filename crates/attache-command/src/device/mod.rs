@@ -24,7 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use attache::graph::Graph;
-use attache::{CompiledModel, Delegate, Interpreter, InterpreterBuilder, Limits, Model, stages};
+use attache::{CompiledModel, Delegate, IntegerRounding, Interpreter, InterpreterBuilder, Limits, Model, stages};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Stage;
@@ -120,6 +120,8 @@ pub(crate) struct Device {
     pub(crate) precision: PrecisionName,
     pub(crate) quantized: QuantizedName,
     pub(crate) threads: usize,
+    /// How the CPU rounds results of quantized operators.
+    rounding: IntegerRounding,
     /// Upper bounds on what a model may need, e.g. bytes of memory. A model that exceeds them is rejected.
     pub(crate) limits: Limits,
     require_delegation: bool,
@@ -241,6 +243,7 @@ impl Device {
             precision: arguments.precision,
             quantized: arguments.quantized,
             threads: arguments.threads.map_or(available.min(DEFAULT_THREADS), usize::from),
+            rounding: arguments.rounding.rounding(),
             limits: arguments.limits.limits(),
             require_delegation: arguments.require_delegation,
             cpu_fallback: arguments.cpu_fallback,
@@ -272,9 +275,11 @@ impl Device {
         self.gpu.as_ref().map(|gpu| &gpu.adapter)
     }
 
-    /// Describes the device in one line: adapter, precision and CPU threads.
+    /// Describes the device in one line: adapter, precision, CPU threads, and their rounding unless it is usual.
     pub(crate) fn describe(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
+        let rounding = if self.rounding == IntegerRounding::XnnPack { ", XNNPACK's rounding" } else { "" };
+        let threads = threads + rounding;
         let external = self.external.as_ref();
         let external = external.map_or(String::new(), |delegate| format!("external delegate {}; ", delegate.name()));
         let rest = match self.adapter() {
@@ -351,6 +356,7 @@ impl Device {
     /// Returns a builder of an interpreter with this device's threads and limits, but without its GPU.
     fn builder(&self, model: &Model) -> InterpreterBuilder {
         let mut builder = Interpreter::builder(model).threads(self.threads).limits(self.limits.clone());
+        builder = builder.rounding(self.rounding);
         if let Some(token) = &self.delegation.model_token {
             builder = builder.model_token(token);
         }
@@ -465,6 +471,7 @@ fn compile(mut builder: InterpreterBuilder, entry: &Entry<'_>) -> Result<Compile
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::RoundingName;
 
     fn arguments() -> DeviceArguments {
         DeviceArguments::default()
@@ -505,5 +512,12 @@ mod tests {
             Device::open(&DeviceArguments { delegate: Some(DelegateName::Cpu), threads: Some(1), ..arguments() })
                 .unwrap();
         assert_eq!((device.delegate(), device.describe().as_str()), ("cpu", "CPU, 1 thread"));
+        let arguments = DeviceArguments {
+            delegate: Some(DelegateName::Cpu),
+            threads: Some(2),
+            rounding: RoundingName::XnnPack,
+            ..arguments()
+        };
+        assert_eq!(Device::open(&arguments).unwrap().describe(), "CPU, 2 threads, XNNPACK's rounding");
     }
 }

@@ -1,5 +1,6 @@
 //! Element-wise functions of two quantized operands with broadcasting.
 
+use super::simd::scale_in_floats;
 use super::{Multiplier, Rounding, Stored};
 use crate::elementwise::broadcast::{Walk, check};
 use crate::simd::{Multiversioned, Simd};
@@ -22,6 +23,10 @@ pub enum IntegerFunction {
     SquaredDifference(SquaredDifference),
     /// The sum or the difference.
     Sum(Sum),
+    /// The product, multiplied by its scale in single precision. Not in libraries that were built to be small.
+    ScaledProduct(ScaledProduct),
+    /// The sum of the operands times a factor each, rounded once. Not in libraries that were built to be small.
+    WeightedSum(WeightedSum),
 }
 
 /// An [`IntegerFunction`] as a type, for which its kernel is compiled.
@@ -125,6 +130,54 @@ impl Formula for Product {
     #[inline(always)]
     fn apply(self, left: i32, right: i32) -> i32 {
         self.finish.apply((left - self.zero_points[0]).wrapping_mul(right - self.zero_points[1]))
+    }
+}
+
+/// The function `l × r` of quantized elements. The product is converted to `f32`, multiplied by a scale and rounded once,
+/// ties to even.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledProduct {
+    /// The operands' zero points.
+    pub zero_points: [i32; 2],
+    /// The factor from the scale of the product to that of the output.
+    pub scale: f32,
+    /// The output's zero point.
+    pub zero_point: i32,
+    /// The smallest and the largest permitted output element.
+    pub bounds: (i32, i32),
+}
+
+impl Formula for ScaledProduct {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let product = (left - self.zero_points[0]).wrapping_mul(right - self.zero_points[1]);
+        let range = ((self.bounds.0 - self.zero_point) as f32, (self.bounds.1 - self.zero_point) as f32);
+        scale_in_floats(product, self.scale, range) + self.zero_point
+    }
+}
+
+/// The function `l + r` of quantized elements: `(bias + l × factor + r × factor) / 2^shift`, rounded down, plus the zero
+/// point, clamped. A bias of half of the divisor rounds to the nearest number, ties up.
+#[derive(Clone, Copy, Debug)]
+pub struct WeightedSum {
+    /// The factors of the operands.
+    pub factors: [i32; 2],
+    /// What is added to the products.
+    pub bias: i32,
+    /// The number of bits by which the sum is shifted right, at most 31.
+    pub shift: u32,
+    /// The output's zero point.
+    pub zero_point: i32,
+    /// The smallest and the largest permitted output element.
+    pub bounds: (i32, i32),
+}
+
+impl Formula for WeightedSum {
+    #[inline(always)]
+    fn apply(self, left: i32, right: i32) -> i32 {
+        let sum = left.wrapping_mul(self.factors[0]).wrapping_add(right.wrapping_mul(self.factors[1]));
+        let stored = (sum.wrapping_add(self.bias) >> self.shift).wrapping_add(self.zero_point);
+        stored.max(self.bounds.0).min(self.bounds.1)
     }
 }
 
@@ -292,6 +345,9 @@ impl IntegerFunction {
             Self::ShiftedSum(function) => isa.dispatch(Apply { left, right, function }),
             Self::SquaredDifference(function) => isa.dispatch(Apply { left, right, function }),
             Self::Sum(function) => isa.dispatch(Apply { left, right, function }),
+            Self::ScaledProduct(_) | Self::WeightedSum(_) if cfg!(attache_small) => unreachable!("never made there"),
+            Self::ScaledProduct(function) => isa.dispatch(Apply { left, right, function }),
+            Self::WeightedSum(function) => isa.dispatch(Apply { left, right, function }),
         }
     }
 }
@@ -363,6 +419,11 @@ mod tests {
             check_isas(square, IntegerFunction::SquaredDifference(square), shapes);
             let prelu = Prelu { zero_points: [2, 3], finish: finish(0.7), finish_product: finish(0.01) };
             check_isas(prelu, IntegerFunction::Prelu(prelu), shapes);
+            let product = ScaledProduct { zero_points: [1, -7], scale: 0.015_625, zero_point: -3, bounds: (-100, 120) };
+            check_isas(product, IntegerFunction::ScaledProduct(product), shapes);
+            let (factors, bounds) = ([1 << 20, 700_000], (-100, 120));
+            let sum = WeightedSum { factors, bias: 300_000, shift: 20, zero_point: -3, bounds };
+            check_isas(sum, IntegerFunction::WeightedSum(sum), shapes);
         }
     }
 
@@ -372,6 +433,11 @@ mod tests {
         let operands = [operand(0.5, 0), operand(0.25, 0)];
         let finish = Finish { factor: Multiplier::new(2.0 / f64::from(1 << 20)), zero_point: 0, bounds: (-128, 127) };
         assert_eq!(Sum { operands, subtract: true, finish }.apply(10, -6), 13);
+        // Ties are rounded up in a sum and to even in a product.
+        let sum = WeightedSum { factors: [2, 1], bias: 2, shift: 2, zero_point: 1, bounds: (-128, 127) };
+        assert_eq!([(1, 0), (-1, 0), (3, 0), (100, 200)].map(|(l, r)| sum.apply(l, r)), [2, 1, 3, 101]);
+        let product = ScaledProduct { zero_points: [0, 1], scale: 0.5, zero_point: 1, bounds: (-128, 127) };
+        assert_eq!([(1, 2), (3, 2), (-1, 2), (100, 100)].map(|(l, r)| product.apply(l, r)), [1, 3, 1, 127]);
         let shifted = ShiftedSum { shifts: [0, 2], subtract: false, bounds: (-32768, 32767) };
         assert_eq!([shifted.apply(32760, 400), shifted.apply(3, -6)], [32767, 1]);
     }

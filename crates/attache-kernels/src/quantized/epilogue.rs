@@ -6,7 +6,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
 use super::instances::EpilogueKernels;
-use super::simd::{Factors, Integers, MOST_LANES};
+use super::simd::{Factors, Integers, MOST_LANES, Scales};
 use crate::gemm::Target;
 
 /// Sums of adjacent rows and columns of C, in memory.
@@ -50,9 +50,11 @@ fn spare<T: Copy>(values: impl IntoIterator<Item = T>, count: usize, zero: T) ->
     spared
 }
 
-/// Epilogue that multiplies sums by fixed-point factors, giving 8-bit elements.
+/// Epilogue that multiplies sums by fixed-point factors, or by scales in single precision, giving 8-bit elements.
 #[derive(Clone, Debug)]
 pub struct Requantize {
+    /// Scales of [`Requantize::in_floats`]; empty if there are factors.
+    scales: Vec<f32>,
     mantissas: Vec<i32>,
     /// Left shifts of the sums before the multiplication, in bits, for [`Rounding::Twice`]; empty if none is
     /// needed.
@@ -85,12 +87,12 @@ impl Requantize {
         zero_point: i32,
         bounds: (i32, i32),
     ) -> Self {
-        let fit = bounds.0 >= -128 && bounds.1 <= 127 || bounds.0 >= 0 && bounds.1 <= 255;
-        assert!(bounds.0 <= bounds.1 && fit, "bounds of 8 bits");
+        check_bounds(bounds);
         let factors = spare(factors.iter().copied(), outputs, Multiplier::new(0.0));
         let each = |value: fn(&Multiplier) -> i32| factors.iter().map(value).collect::<Vec<_>>();
         let enlarges = rounding == Rounding::Twice && factors.iter().any(|factor| factor.exponent > 0);
         Self {
+            scales: Vec::new(),
             mantissas: each(|factor| factor.mantissa),
             left: if enlarges { each(|factor| factor.exponent.max(0)) } else { Vec::new() },
             masks: each(|factor| ((1i64 << (-factor.exponent).max(0)) - 1) as i32),
@@ -105,18 +107,59 @@ impl Requantize {
             bounds,
         }
     }
+
+    /// Creates an epilogue that converts sums to `f32`, multiplies them by a scale and rounds the products once, ties to
+    /// even. `scales` has one finite, non-negative scale per output, or one for all. `zero_point`, from −128 to 255, and
+    /// `bounds` are as in [`Requantize::new`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number of scales does not match or the bounds do not fit 8 bits, and in libraries that were built to
+    /// be small, which lack this arithmetic.
+    pub fn in_floats(scales: &[f32], outputs: usize, zero_point: i32, bounds: (i32, i32)) -> Self {
+        if cfg!(attache_small) {
+            unreachable!("small libraries multiply by fixed-point factors alone");
+        }
+        check_bounds(bounds);
+        let (mantissas, left, right, masks) = Default::default();
+        let (rounding, shrinks) = (Rounding::Once, true);
+        let scales = spare(scales.iter().copied(), outputs, 0.0);
+        Self { scales, mantissas, left, right, masks, outputs, rounding, shrinks, zero_point, bounds }
+    }
+
+    /// Whether this is an epilogue of [`Requantize::in_floats`].
+    fn is_in_floats(&self) -> bool {
+        !cfg!(attache_small) && !self.scales.is_empty()
+    }
 }
 
-/// Stored with one factor per output. The number of outputs is the first parameter.
+fn check_bounds(bounds: (i32, i32)) {
+    let fit = bounds.0 >= -128 && bounds.1 <= 127 || bounds.0 >= 0 && bounds.1 <= 255;
+    assert!(bounds.0 <= bounds.1 && fit, "bounds of 8 bits");
+}
+
+/// What multiplies the sums of a stored [`Requantize`], as its first number.
+const TWICE_ROUNDED: i64 = 0;
+const ONCE_ROUNDED: i64 = 1;
+const IN_FLOATS: i64 = 2;
+
+/// Stored with one factor or scale per output. The number of outputs is the first parameter.
 impl Storable for Requantize {
     fn store<'a>(&'a self, parts: &mut Parts<'a>) {
         let exponent = |output: usize| match self.rounding {
             Rounding::Twice => self.left.get(output).copied().unwrap_or(0) - self.right[output],
             Rounding::Once => 31 - self.right[output],
         };
-        parts.number((self.rounding == Rounding::Once).into());
+        parts.number(match self.rounding {
+            _ if self.is_in_floats() => IN_FLOATS,
+            Rounding::Twice => TWICE_ROUNDED,
+            Rounding::Once => ONCE_ROUNDED,
+        });
         for number in [self.zero_point, self.bounds.0, self.bounds.1] {
             parts.number(number.into());
+        }
+        if self.is_in_floats() {
+            return parts.field(&self.scales[..self.outputs]);
         }
         parts.field(&self.mantissas[..self.outputs]);
         parts.field(&(0..self.outputs).map(exponent).collect::<Vec<i32>>());
@@ -124,13 +167,23 @@ impl Storable for Requantize {
 
     fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
         let outputs = *parameters.first()?;
-        let rounding = if parts.number()? == 0 { Rounding::Twice } else { Rounding::Once };
+        let kind = parts.number()?;
         let mut number = |range: std::ops::RangeInclusive<i32>| {
             i32::try_from(parts.number()?).ok().filter(|number| range.contains(number))
         };
         let zero_point = number(-128..=255)?;
         let least = number(-128..=255)?;
         let bounds = (least, number(least..=if least < 0 { 127 } else { 255 })?);
+        let rounding = match kind {
+            TWICE_ROUNDED => Rounding::Twice,
+            ONCE_ROUNDED => Rounding::Once,
+            IN_FLOATS if !cfg!(attache_small) => {
+                let scales = parts.field::<f32>(outputs)?;
+                let is_valid = scales.iter().all(|scale| scale.is_finite() && *scale >= 0.0);
+                return is_valid.then(|| Self::in_floats(&scales, outputs, zero_point, bounds));
+            }
+            _ => return None,
+        };
         let (mantissas, exponents) = (parts.field::<i32>(outputs)?, parts.field::<i32>(outputs)?);
         let factors =
             mantissas.into_iter().zip(exponents).map(|(mantissa, exponent)| Multiplier { mantissa, exponent });
@@ -147,6 +200,12 @@ impl GemmEpilogue for Requantize {
 
     #[inline(always)]
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, _: *const i32, target: Target<u8>) {
+        if self.is_in_floats() {
+            let scales = self.scales[sums.position[1]..].as_ptr();
+            let scales = Scales { scales, zero_point: self.zero_point, bounds: self.bounds };
+            // SAFETY: guaranteed by the caller; the scales have spare elements after the last output.
+            return unsafe { simd.requantize_in_floats(sums, scales, target) };
+        }
         let at = |values: &[i32]| values[sums.position[1]..].as_ptr();
         let factors = Factors {
             mantissas: at(&self.mantissas),
@@ -304,6 +363,62 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_isa_scales_in_floats_and_rounds_once() {
+        let mut random = Random::new(22);
+        let [rows, width] = SHAPE;
+        for round in 0..20_000 {
+            let count = 1 + random.below(width);
+            let shift = random.below(31);
+            let mut sums: Vec<i32> = (0..rows * width).map(|_| word(&mut random) >> shift).collect();
+            let mut scale = || (random.below(1 << 20) + 1) as f32 * 2f32.powi(random.below(40) as i32 - 52);
+            let scales: Vec<f32> = match round % 3 {
+                // Ties, whose even neighbours are on both sides.
+                0 => vec![0.5f32.powi(1 + round as i32 % 5); count],
+                _ => (0..count).map(|_| scale()).collect(),
+            };
+            if round % 3 == 0 {
+                sums.iter_mut().enumerate().for_each(|(index, sum)| *sum = index as i32 - (rows * width / 2) as i32);
+            }
+            let (zero_point, bounds) = [(-7, (-128, 127)), (131, (0, 255)), (5, (-20, 90)), (9, (9, 200))][round % 4];
+            let epilogue = Requantize::in_floats(&scales, count, zero_point, bounds);
+            let expected = |row: usize, column: usize| {
+                let product = f64::from(sums[row * width + column] as f32 * scales[column]).round_ties_even();
+                (product + f64::from(zero_point)).clamp(bounds.0.into(), bounds.1.into()) as i32 as u8
+            };
+            for isa in Isa::available() {
+                let mut bytes = vec![99; rows * width];
+                IntegerIsa::of(isa).dispatch(Finish(&epilogue, &sums, &mut bytes, count));
+                for (index, byte) in bytes.iter().enumerate() {
+                    let (row, column) = (index / width, index % width);
+                    let expected = if column < count { expected(row, column) } else { 99 };
+                    assert_eq!(*byte, expected, "{} {} {column} {:?}", isa.name(), sums[index], scales.get(column));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stored_epilogues_come_back() {
+        let factors = [0.25, 3.0].map(Multiplier::new);
+        let epilogues = [
+            Requantize::new(&factors, 2, Rounding::Twice, 3, (-100, 90)),
+            Requantize::new(&factors, 2, Rounding::Once, 3, (0, 200)),
+            Requantize::in_floats(&[0.25, 3.0], 2, -4, (-128, 127)),
+        ];
+        for epilogue in epilogues {
+            let mut parts = Parts::default();
+            epilogue.store(&mut parts);
+            let fields = parts.fields().to_vec();
+            let loaded = Requantize::load(&mut StoredParts::new(&fields, &[]), &[2]).unwrap();
+            assert_eq!(format!("{loaded:?}"), format!("{epilogue:?}"));
+        }
+        let (invalid, mut parts) = (Requantize::in_floats(&[f32::NAN], 1, 0, (-128, 127)), Parts::default());
+        invalid.store(&mut parts);
+        let fields = parts.fields().to_vec();
+        assert!(Requantize::load(&mut StoredParts::new(&fields, &[]), &[1]).is_none());
     }
 
     fn word(random: &mut Random) -> i32 {

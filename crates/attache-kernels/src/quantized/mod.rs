@@ -1,5 +1,6 @@
 //! Kernels for 8-bit and 16-bit quantized elements in integer arithmetic. Results are bit-identical to TensorFlow
-//! Lite's reference kernels on every machine and with every instruction set.
+//! Lite's reference kernels on every machine and with every instruction set. Those that scale in floats, and
+//! [`WeightedSum`](elementwise::WeightedSum), have the bits of XNNPACK's kernels instead, also everywhere.
 //!
 //! A quantized element represents `scale × (quantized − zero point)`. The caller guarantees that scales are positive
 //! and finite, and that zero points and bounds are in the range of the quantized type.

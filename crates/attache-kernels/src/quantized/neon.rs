@@ -7,7 +7,9 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::simd::{IntegerMultiversioned, Integers, MOST_LANES};
+use super::epilogue::Sums;
+use super::simd::{IntegerMultiversioned, Integers, MOST_LANES, Scales};
+use crate::gemm::Target;
 
 /// Token whose existence proves that the processor supports NEON and its dot product.
 #[derive(Clone, Copy)]
@@ -122,6 +124,25 @@ impl Integers for Neon {
             let low = vrshlq_s64(low, vmovl_s32(vget_low_s32(left)));
             let high = vrshlq_s64(high, vmovl_high_s32(left));
             vmovn_high_s64(vmovn_s64(low), high)
+        }
+    }
+    #[inline(always)]
+    unsafe fn requantize_in_floats(self, sums: Sums, scales: Scales, target: Target<u8>) {
+        // SAFETY: the token proves the features; the caller guarantees sums, scales and targets.
+        unsafe {
+            let (low, high) = scales.range();
+            let (low, high) = (vdupq_n_f32(low), vdupq_n_f32(high));
+            for column in (0..sums.columns).step_by(4) {
+                let (scale, count) = (vld1q_f32(scales.scales.add(column)), (sums.columns - column).min(4));
+                for row in 0..sums.rows {
+                    let words = self.load(sums.start.add(row * sums.width + column));
+                    let product = vmulq_f32(vcvtq_f32_s32(words), scale);
+                    // The conversion rounds ties to even.
+                    let words = vcvtnq_s32_f32(vminq_f32(vmaxq_f32(product, low), high));
+                    let output = target.start.add(row * target.stride + column);
+                    self.store_bytes(words, scales.zero_point, scales.bounds, output, count);
+                }
+            }
         }
     }
     #[inline(always)]

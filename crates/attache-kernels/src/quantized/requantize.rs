@@ -1,4 +1,4 @@
-//! Requantization of sums by fixed-point factors with the vectors of AVX2 and AVX-512.
+//! Requantization of sums, by fixed-point factors or in floats, with the vectors of AVX2 and AVX-512.
 //!
 //! With a mantissa `m` and a right shift of `s` bits in total, [`Rounding::Once`](super::Rounding::Once) is
 //! `(x·m + 2^(s−1)) >> s`. [`Rounding::Twice`](super::Rounding::Twice) is the same for s = 31. For s ≥ 32 it takes one
@@ -10,7 +10,7 @@
 use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
-use super::simd::Factors;
+use super::simd::{Factors, Scales};
 use crate::gemm::Target;
 
 /// The 64-bit term `[x < 0]·2^31` is this bit of `x` as an unsigned number.
@@ -146,14 +146,65 @@ pub(super) unsafe fn with_avx2<const TWICE: bool, const SHRINKS: bool>(sums: Sum
                     false => a,
                 };
                 let words = _mm256_min_epi16(_mm256_max_epi16(_mm256_packs_epi32(a, b), low), high);
-                let words = _mm256_and_si256(words, _mm256_set1_epi16(0xff));
-                let bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-                let bytes = _mm_shuffle_epi32::<0b11_01_10_00>(bytes);
-                match count {
-                    16.. => _mm_storeu_si128(target.cast(), bytes),
-                    _ => store_part(bytes, target, count),
-                }
+                store(words, target, count);
             }
+        }
+    }
+}
+
+/// Requantizes sums in floats with AVX2, sixteen columns at a time.
+///
+/// # Safety
+/// The processor must have AVX2; otherwise as `Integers::requantize_in_floats`.
+#[inline(always)]
+pub(super) unsafe fn in_floats_with_avx2(sums: Sums, scales: Scales, to: Target<u8>) {
+    // SAFETY: guaranteed by the caller. A row of sums consists of whole vectors of eight words.
+    unsafe {
+        let (low, high) = scales.range();
+        let (low, high) = (_mm256_set1_ps(low), _mm256_set1_ps(high));
+        let plus = _mm256_set1_epi16(scales.zero_point as i16);
+        for column in (0..sums.columns).step_by(16) {
+            let count = sums.columns - column;
+            let first = _mm256_loadu_ps(scales.scales.add(column));
+            let second = if count > 8 { _mm256_loadu_ps(scales.scales.add(column + 8)) } else { first };
+            for row in 0..sums.rows {
+                let source = sums.start.add(row * sums.width + column);
+                let target = to.start.add(row * to.stride + column);
+                let a = scale_in_floats(source, first, low, high);
+                let b = if count > 8 { scale_in_floats(source.add(8), second, low, high) } else { a };
+                store(_mm256_add_epi16(_mm256_packs_epi32(a, b), plus), target, count);
+            }
+        }
+    }
+}
+
+/// Returns eight sums times their scales, clamped and rounded to whole numbers.
+/// # Safety
+/// The processor must have AVX2, and eight words must be readable at `source`.
+#[inline(always)]
+unsafe fn scale_in_floats(source: *const i32, scale: __m256, low: __m256, high: __m256) -> __m256i {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let product = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256(source.cast())), scale);
+        // The conversion rounds ties to even.
+        _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(product, low), high))
+    }
+}
+
+/// Stores the lowest bytes of the first `count` words of 16 bits, of at most sixteen. The words are those of
+/// `_mm256_packs_epi32`, in its order.
+/// # Safety
+/// The processor must have AVX2, and the bytes must be writable.
+#[inline(always)]
+unsafe fn store(words: __m256i, target: *mut u8, count: usize) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let words = _mm256_and_si256(words, _mm256_set1_epi16(0xff));
+        let bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+        let bytes = _mm_shuffle_epi32::<0b11_01_10_00>(bytes);
+        match count {
+            16.. => _mm_storeu_si128(target.cast(), bytes),
+            _ => store_part(bytes, target, count),
         }
     }
 }
@@ -305,6 +356,37 @@ pub(super) unsafe fn with_avx512<const TWICE: bool, const SHRINKS: bool>(sums: S
                 let target = to.start.add(row * to.stride + column);
                 let words = scale.apply::<TWICE, SHRINKS>(_mm512_loadu_si512(source.cast()));
                 let bytes = _mm512_cvtepi32_epi8(_mm512_min_epi32(_mm512_max_epi32(words, low), high));
+                match count {
+                    16 => _mm_storeu_si128(target.cast(), bytes),
+                    _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
+                }
+            }
+        }
+    }
+}
+
+/// Requantizes sums in floats with AVX-512.
+///
+/// # Safety
+/// The processor must have AVX-512 F, VL and BW; otherwise as `Integers::requantize_in_floats`.
+#[inline(always)]
+pub(super) unsafe fn in_floats_with_avx512(sums: Sums, scales: Scales, to: Target<u8>) {
+    // SAFETY: guaranteed by the caller. A row of sums consists of whole vectors of sixteen words.
+    unsafe {
+        let (low, high) = scales.range();
+        let (low, high) = (_mm512_set1_ps(low), _mm512_set1_ps(high));
+        let plus = _mm512_set1_epi32(scales.zero_point);
+        for column in (0..sums.columns).step_by(16) {
+            let scale = _mm512_loadu_ps(scales.scales.add(column));
+            let count = (sums.columns - column).min(16);
+            let mask = ((1u32 << count) - 1) as __mmask16;
+            for row in 0..sums.rows {
+                let source = sums.start.add(row * sums.width + column);
+                let target = to.start.add(row * to.stride + column);
+                let product = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(source.cast())), scale);
+                // The conversion of a float to an integer rounds ties to even.
+                let words = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(product, low), high));
+                let bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(words, plus));
                 match count {
                     16 => _mm_storeu_si128(target.cast(), bytes),
                     _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),

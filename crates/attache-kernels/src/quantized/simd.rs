@@ -201,6 +201,34 @@ pub struct Factors {
     pub(crate) bounds: (i32, i32),
 }
 
+/// Scales of adjacent columns, from the first one on, followed by spare ones up to a whole vector; and the zero point and
+/// the range of the results.
+#[derive(Clone, Copy)]
+pub struct Scales {
+    pub(crate) scales: *const f32,
+    pub(crate) zero_point: i32,
+    /// The least and the greatest result, both signed or both unsigned numbers of 8 bits.
+    pub(crate) bounds: (i32, i32),
+}
+
+impl Scales {
+    /// Returns the range of the products to which the zero point is added.
+    #[inline(always)]
+    pub(crate) fn range(&self) -> (f32, f32) {
+        ((self.bounds.0 - self.zero_point) as f32, (self.bounds.1 - self.zero_point) as f32)
+    }
+}
+
+/// Returns `sum × scale` in single precision, clamped to a range of whole numbers of at most 2²² in magnitude and then
+/// rounded to a whole number, ties to even.
+#[inline(always)]
+pub(crate) fn scale_in_floats(sum: i32, scale: f32, range: (f32, f32)) -> i32 {
+    // Floats from 2²³ to 2²⁴ are whole numbers, so the sum with one of them is rounded, and its last bits are the result.
+    const WHOLE: f32 = 12_582_912.0;
+    let product = crate::math::clamp(sum as f32 * scale, range.0, range.1);
+    (product + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i32
+}
+
 /// Vector operations of one integer instruction set. Functions on pointers access `LANES` words, or the stated number
 /// of bytes.
 pub trait Integers: Copy + Send + Sync {
@@ -333,6 +361,27 @@ pub trait Integers: Copy + Send + Sync {
                 };
                 let (output, count) = (target.start.add(row * target.stride + column), sums.columns - column);
                 self.store_bytes(words, factors.zero_point, factors.bounds, output, count.min(Self::LANES));
+            }
+        }
+    }
+    /// Multiplies sums by the scales of their columns in single precision, rounds once, ties to even, adds the zero point,
+    /// clamps, and stores the lowest byte of each. The bits are those of [`scale_in_floats`].
+    /// # Safety
+    /// As [`Self::requantize`], with scales in place of factors.
+    #[inline(always)]
+    unsafe fn requantize_in_floats(self, sums: Sums, scales: Scales, target: Target<u8>) {
+        let range = scales.range();
+        for index in 0..sums.rows * sums.columns.div_ceil(Self::LANES) {
+            let (row, column) = (index % sums.rows, index / sums.rows * Self::LANES);
+            // SAFETY: guaranteed by the caller.
+            unsafe {
+                let mut words = self.words(self.load(sums.start.add(row * sums.width + column)));
+                for (lane, word) in words.iter_mut().enumerate().take(Self::LANES) {
+                    *word = scale_in_floats(*word, *scales.scales.add(column + lane), range);
+                }
+                let (output, count) = (target.start.add(row * target.stride + column), sums.columns - column);
+                let words = self.load(words.as_ptr());
+                self.store_bytes(words, scales.zero_point, scales.bounds, output, count.min(Self::LANES));
             }
         }
     }

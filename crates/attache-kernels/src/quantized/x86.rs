@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
 use super::requantize;
-use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES};
+use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES, Scales};
 use crate::gemm::Target;
 
 /// Token whose existence proves that the processor supports AVX2, FMA and F16C.
@@ -67,6 +67,11 @@ impl Integers for Avx2 {
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
         // SAFETY: the token proves the features; the rest is guaranteed by the caller.
         unsafe { requantize::with_avx2::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    unsafe fn requantize_in_floats(self, sums: Sums, by: Scales, to: Target<u8>) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::in_floats_with_avx2(sums, by, to) }
     }
     #[inline(always)]
     fn subtract_scaled(self, sum: __m256i, x: __m256i, factor: i32) -> __m256i {
@@ -164,6 +169,11 @@ impl Integers for AvxVnni {
         unsafe { self.0.requantize::<TWICE, SHRINKS>(sums, by, to) }
     }
     #[inline(always)]
+    unsafe fn requantize_in_floats(self, sums: Sums, by: Scales, to: Target<u8>) {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.0.requantize_in_floats(sums, by, to) }
+    }
+    #[inline(always)]
     unsafe fn interleave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m256i {
         // SAFETY: the token proves the features; the caller guarantees `count` bytes, at most eight.
         unsafe {
@@ -259,6 +269,11 @@ impl Integers for Vnni {
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
         // SAFETY: the token proves the features; the rest is guaranteed by the caller.
         unsafe { requantize::with_avx512::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    unsafe fn requantize_in_floats(self, sums: Sums, by: Scales, to: Target<u8>) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::in_floats_with_avx512(sums, by, to) }
     }
     #[inline(always)]
     unsafe fn interleave<const SIGNED: bool>(self, rows: [*const u8; 4], count: usize) -> __m512i {

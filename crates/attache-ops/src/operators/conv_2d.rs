@@ -125,7 +125,9 @@ impl Operator for Conv2d {
         let activation = self.0.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
-            Arithmetic::Bytes => eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation),
+            Arithmetic::Bytes => {
+                eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, (activation, true))
+            }
             Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)

@@ -1,5 +1,6 @@
 //! DEPTHWISE_CONV_2D: convolution of each input channel with filters of its own. The file's
-//! `depth_multiplier` is redundant with the shapes and is ignored, as in TensorFlow Lite.
+//! `depth_multiplier` is redundant with the shapes and is ignored, as in TensorFlow Lite, except that XNNPACK takes no node
+//! where it differs from them.
 
 use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
@@ -31,12 +32,16 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 /// DEPTHWISE_CONV_2D with its attributes. Inputs: image, filter `[1, height, width, output]` and an optional
 /// bias. Each input channel produces the same number of consecutive output channels.
 #[derive(Debug)]
-struct DepthwiseConv2d(ConvolutionParameters);
+struct DepthwiseConv2d {
+    parameters: ConvolutionParameters,
+    /// What the file states; 0 for a negative number.
+    depth_multiplier: usize,
+}
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_depthwise_conv_2_doptions();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    Ok(Box::new(DepthwiseConv2d(ConvolutionParameters {
+    let parameters = ConvolutionParameters {
         padding: padding(options.padding())?,
         strides: [positive("stride_h", options.stride_h())?, positive("stride_w", options.stride_w())?],
         dilations: [
@@ -44,7 +49,9 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
             positive("dilation_w_factor", options.dilation_w_factor())?,
         ],
         activation: activation(options.fused_activation_function())?,
-    })))
+    };
+    let depth_multiplier = usize::try_from(options.depth_multiplier()).unwrap_or(0);
+    Ok(Box::new(DepthwiseConv2d { parameters, depth_multiplier }))
 }
 
 impl DepthwiseConv2d {
@@ -55,7 +62,7 @@ impl DepthwiseConv2d {
         if one != 1 || channels == 0 || outputs % channels != 0 {
             return Err(OpError::invalid(format!("a filter {filter} does not fit an image of {channels} channels")));
         }
-        self.0.convolution(input, [height, width], outputs, channels)
+        self.parameters.convolution(input, [height, width], outputs, channels)
     }
 
     fn eval_floats(&self, eval: &mut Eval<'_>, convolution: &Convolution) -> Result<(), OpError> {
@@ -68,7 +75,7 @@ impl DepthwiseConv2d {
             |weights| PackedDepthwise::pack(engine.isa, convolution, weights.filter, weights.bias),
             |packed| depthwise(engine, convolution, input, packed, output),
         );
-        fused::finish(engine, self.0.activation, output);
+        fused::finish(engine, self.parameters.activation, output);
         Ok(())
     }
 }
@@ -158,10 +165,14 @@ impl Operator for DepthwiseConv2d {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
         let convolution = self.convolution(input.shape, filter.shape)?;
-        let activation = self.0.activation;
+        let activation = self.parameters.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
-            Arithmetic::Bytes => eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation),
+            Arithmetic::Bytes => {
+                let is_consistent = self.depth_multiplier.checked_mul(convolution.input[2]);
+                let may_round_once = is_consistent == Some(convolution.output[2]);
+                eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, (activation, may_round_once))
+            }
             Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
@@ -173,11 +184,11 @@ impl Operator for DepthwiseConv2d {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?).map_err(refuse)?;
         let layout = OperandLayout { operands: OPERANDS, axis: AXIS, transposed: false, is_depthwise: true };
         if is_exact(lowering, 0) {
-            let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
+            let output = lower_stored(lowering, &convolution, &layout, self.parameters.activation)?;
             return lowering.output(0, output);
         }
         let operands = [lowering.float_input(0)?, filter(lowering)?];
-        let output = lower(lowering, &convolution, &layout, self.0.activation, operands)?;
+        let output = lower(lowering, &convolution, &layout, self.parameters.activation, operands)?;
         lowering.output(0, output)
     }
 }
@@ -191,8 +202,10 @@ mod tests {
 
     fn output(filter: [usize; 4]) -> Result<Shape, OpError> {
         let (dilations, activation) = ([2, 2], Activation::None);
-        let op =
-            DepthwiseConv2d(ConvolutionParameters { padding: Padding::Valid, strides: [1, 2], dilations, activation });
+        let op = DepthwiseConv2d {
+            parameters: ConvolutionParameters { padding: Padding::Valid, strides: [1, 2], dilations, activation },
+            depth_multiplier: 1,
+        };
         let [input, filter] = [[1, 5, 7, 3], filter].map(|shape| Fact::new(DataType::Float32, shape));
         Ok(DEFINITIONS[0].infer(&op, &[Some(&input), Some(&filter)])?.remove(0).shape.unwrap())
     }

@@ -23,6 +23,7 @@ use crate::shared::exact::is_exact;
 use crate::shared::fused;
 use crate::shared::support::{countable, product, refuse};
 use crate::shared::working::{converted, of_weights, packed};
+use crate::shared::xnn_pack;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -109,11 +110,14 @@ impl FullyConnected {
         let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
         let MatrixSize { depth, outputs, .. } = *product;
         let (engine, integers, zero) = (Engine::new(eval.parallel), narrow_bias(bias)?, requantization.input());
+        let (is_asked, result) = (xnn_pack::is_asked(eval), (eval.outputs[0].data_type, eval.outputs[0].quantization));
+        let once = || xnn_pack::requantize(&input, (&weights, bias), result, (self.activation, outputs));
         let make = || {
             let bytes = weight_bytes(&weights);
             let (operand, extents) = (requantization.weights(&bytes), [outputs, depth]);
             let packed = PackedIntegers::pack(engine.isa, extents, operand, [depth, 1], depth, integers, zero);
-            (packed, requantization.requantize(outputs, Rounding::Once, precision(&scales)))
+            let once = is_asked.then(once).flatten();
+            (packed, once.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Once, precision(&scales))))
         };
         let output = &mut *eval.outputs[0].bytes;
         let parameters = || PackedIntegers::parameters(outputs, depth, depth);

@@ -100,7 +100,7 @@ impl Operator for TransposeConv {
             Arithmetic::Float => self.0.eval(eval, &convolution, OPERANDS),
             Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
             Arithmetic::Bytes => {
-                eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation)
+                eval_bytes::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, (activation, false))
             }
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerTransposeFilter>(eval, &convolution, OPERANDS, AXIS, activation, false)

@@ -28,6 +28,7 @@ use crate::Facts;
 use crate::definition::one_of;
 use crate::shared::fused;
 use crate::shared::quantized::{QuantizationParameters, activation_range, unpack_nibbles};
+use crate::shared::xnn_pack;
 
 use exact::lower_bytes;
 use int16x8_exact::lower_int16x8;
@@ -379,13 +380,13 @@ packed!(PackedIntegerFilter by convolve, PackedIntegerDepthwise by depthwise,
 
 /// Computes a convolution of 8-bit elements on the CPU, as output 0. `operands` are the input indices of
 /// image, filter and bias; `axis` is the filter's axis of output channels, along which it may have several
-/// scales.
+/// scales. `may_round_once` states that XNNPACK may take the node, where its rounding is asked for.
 pub(crate) fn eval_bytes<P: Packed>(
     eval: &mut Eval<'_>,
     convolution: &Convolution,
     operands: [usize; 3],
     axis: usize,
-    activation: Activation,
+    (activation, may_round_once): (Activation, bool),
 ) -> Result<(), OpError> {
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
     let weights = [Some(filter), bias];
@@ -400,12 +401,16 @@ pub(crate) fn eval_bytes<P: Packed>(
     }
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
-    let product = ScalePrecision::of(input.data_type);
+    let (product, outputs) = (ScalePrecision::of(input.data_type), convolution.output[2]);
     let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
+    let is_asked = may_round_once && bias.is_some() && xnn_pack::is_asked(eval);
+    let result = (eval.outputs[0].data_type, eval.outputs[0].quantization);
+    let once = || xnn_pack::requantize(&input, (&filter, bias), result, (activation, outputs));
     let make = || {
         let bytes = weight_bytes(&filter);
         let packed = P::pack(engine.isa, convolution, requantization.weights(&bytes), integers, requantization.input());
-        (packed, requantization.requantize(convolution.output[2], Rounding::Twice, product))
+        let once = is_asked.then(once).flatten();
+        (packed, once.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Twice, product)))
     };
     let operand = Operand { bytes: input.bytes, zero: requantization.input() };
     let output = &mut *eval.outputs[0].bytes;

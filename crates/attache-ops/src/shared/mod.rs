@@ -32,3 +32,4 @@ pub(crate) mod suppression;
 pub(crate) mod view;
 pub(crate) mod volume;
 pub(crate) mod working;
+pub(crate) mod xnn_pack;

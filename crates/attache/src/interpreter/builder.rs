@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache_base::{Idle, Shape};
+use attache_base::{Idle, IntegerRounding, Shape};
 use attache_model::Model;
 use attache_ops::OpResolver;
 
@@ -12,7 +12,7 @@ use super::tensor::OwnedKey;
 use super::{CompiledModel, Interpreter, TensorKey, signature};
 use crate::cache::open_packed;
 use crate::runtime::{KeptTensors, Options, default_threads};
-use crate::{Delegate, Error, Limits};
+use crate::{Delegate, Error, ErrorKind, Limits};
 
 /// Configures and builds an [`Interpreter`] or a [`CompiledModel`].
 #[must_use]
@@ -48,6 +48,16 @@ impl InterpreterBuilder {
     /// a run, for at most two milliseconds without work, and for 0.3 milliseconds after it.
     pub fn save_energy(mut self, saved: bool) -> Self {
         self.options.idle = if saved { Idle::Asleep } else { Idle::Awake };
+        self
+    }
+
+    /// Sets how the CPU rounds the results of quantized operators. The default is [`IntegerRounding::Reference`].
+    ///
+    /// Delegates round in their own way: the GPU delegate's exact form has the bits of the reference kernels, whatever is set
+    /// here. Constants that are computed from constants before the first run have the bits of the reference kernels as well.
+    /// Libraries that were built to be as small as possible have no other rounding; [`compile`](Self::compile) then fails.
+    pub fn rounding(mut self, rounding: IntegerRounding) -> Self {
+        self.options.rounding = rounding;
         self
     }
 
@@ -190,8 +200,11 @@ impl InterpreterBuilder {
     ///
     /// If the model is invalid or exceeds the limits, if an operator is neither implemented nor taken by a delegate, if
     /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
-    /// exist, or if a delegate's device is lost or out of memory.
+    /// exist, if a delegate's device is lost or out of memory, or if the library was built without the rounding.
     pub fn compile(self) -> Result<CompiledModel, Error> {
+        if cfg!(attache_small) && self.options.rounding != IntegerRounding::Reference {
+            return Err(Error::new(ErrorKind::Unsupported, "this small library rounds as the reference kernels alone"));
+        }
         let subgraph = self.subgraph()?;
         let (shapes, kept) = (self.shapes_in(subgraph)?, self.kept_in(subgraph)?);
         let kept = match self.preserves_all {

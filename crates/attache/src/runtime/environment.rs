@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use attache_base::{Parallel, Pools, Serial, Shape, SharedBuffer, copy};
+use attache_base::{IntegerRounding, Parallel, Pools, Serial, Shape, SharedBuffer, copy};
 use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId, TensorRef};
 
 use super::cancellation::StartedRun;
@@ -273,6 +273,10 @@ impl Subgraphs for Environment {
         }
         let pools = self.threads.get_or_insert_with(|| Pools::shared(count, self.plans.options.idle));
         Arc::new(pools.lend())
+    }
+
+    fn rounding(&self) -> IntegerRounding {
+        self.plans.options.rounding
     }
 
     fn start(&mut self) {

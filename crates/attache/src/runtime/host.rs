@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use attache_base::{AlignedBuffer, Parallel, Shape, SharedBuffer};
+use attache_base::{AlignedBuffer, IntegerRounding, Parallel, Shape, SharedBuffer};
 use attache_graph::{Handle, HashTable, Host, OpError, PassedTensor, TensorRef};
 
 use crate::{Error, Limits};
@@ -14,6 +14,9 @@ use crate::{Error, Limits};
 pub(crate) trait Subgraphs {
     /// Returns threads for a run, which start when they are first asked for and are lent until the value is dropped.
     fn threads(&mut self) -> Arc<dyn Parallel + Send + Sync>;
+
+    /// Returns how results of quantized operators are rounded.
+    fn rounding(&self) -> IntegerRounding;
 
     /// Begins a run of the interpreter: resets the number of subgraph runs and the error.
     fn start(&mut self);
@@ -88,6 +91,10 @@ impl<'a> NodeHost<'a> {
 impl Host for NodeHost<'_> {
     fn run_subgraph(&mut self, subgraph: usize, inputs: Vec<PassedTensor>) -> Result<Vec<PassedTensor>, OpError> {
         self.subgraphs.call(subgraph, inputs, self.parallel)
+    }
+
+    fn rounding(&self) -> IntegerRounding {
+        self.subgraphs.rounding()
     }
 
     fn make_output(&mut self, output: usize, shape: Shape, size: usize) -> Result<&mut [u8], OpError> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use attache_base::Idle;
+use attache_base::{Idle, IntegerRounding};
 use attache_graph::{Graph, TensorId};
 use attache_model::Model;
 use attache_ops::OpResolver;
@@ -27,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) threads: usize,
     /// What the threads do when they have no work.
     pub(crate) idle: Idle,
+    /// How the CPU rounds results of quantized operators.
+    pub(crate) rounding: IntegerRounding,
     pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
@@ -47,16 +49,29 @@ impl Options {
     /// Creates options for `threads` threads and these limits, without delegates and without the CPU
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
-        let (idle, delegates, kept, resolver, cache, model_token) = Default::default();
+        let (idle, rounding, delegates, kept, resolver, cache, model_token) = Default::default();
         let (required, cpu_fallback, profile) = (false, false, false);
         let limits = limits.clone();
-        Self { threads, idle, delegates, required, cpu_fallback, profile, limits, kept, resolver, cache, model_token }
+        Self {
+            threads,
+            idle,
+            rounding,
+            delegates,
+            required,
+            cpu_fallback,
+            profile,
+            limits,
+            kept,
+            resolver,
+            cache,
+            model_token,
+        }
     }
 
     /// Opens the stored packed weights of a model; `None` if there is no folder for them.
     pub(crate) fn packed_weights(&self, model: &Model) -> Option<Arc<dyn PackedWeights>> {
         let (folder, open) = self.cache.as_ref()?;
-        open(folder, model, self.model_token.as_deref(), &self.resolver)
+        open(folder, model, self.model_token.as_deref(), (&self.resolver, self.rounding))
     }
 }
 

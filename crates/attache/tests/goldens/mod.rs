@@ -18,6 +18,9 @@ const COUNT: usize = 810;
 /// `conformance/graphs.py`.
 const GRAPHS: [(&str, usize); 3] = [("f32", 30), ("int8", 20), ("uint8", 20)];
 
+/// Minimum number of cases in `conformance/xnn_pack`.
+const ROUNDED_ONCE: usize = 40;
+
 /// Whether the feature `_poison` overwrites the outputs of CPU kernels, so that only outputs that a delegate
 /// computed can be right.
 const POISONED: bool = cfg!(feature = "_poison");
@@ -259,6 +262,13 @@ fn conformance() -> PathBuf {
 pub(crate) fn cases() -> Vec<Case> {
     let cases = cases_in(&conformance().join("cases"), COUNT);
     cases.into_iter().chain(graphs()).collect()
+}
+
+/// Returns the cases of `conformance/xnn_pack.py`, in which LiteRT's default interpreter and its reference kernels give
+/// different results. The outputs are the default interpreter's.
+#[allow(dead_code)] // Used by a single test binary.
+pub(crate) fn rounded_once() -> Vec<Case> {
+    cases_in(&conformance().join("xnn_pack"), ROUNDED_ONCE)
 }
 
 /// Returns all random graphs, each named after its kind and its folder.

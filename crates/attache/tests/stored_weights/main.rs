@@ -11,7 +11,7 @@ mod model;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use attache::{CacheFolder, Interpreter, InterpreterBuilder, Model};
+use attache::{CacheFolder, IntegerRounding, Interpreter, InterpreterBuilder, Model};
 use tempfile::TempDir;
 
 use entry::{EntryFile, FIRST_BLOCK, INDEX, only_entry};
@@ -80,6 +80,17 @@ fn a_warm_start_gives_the_bits_of_a_cold_one() {
         assert!(entries[0].description.contains("packed weights"), "{entries:?}");
         cache.verify(&entries[0]).unwrap();
     }
+}
+
+#[test]
+fn each_rounding_has_an_entry_of_its_own() {
+    let (model, folder) = (every_kind(1), folder());
+    for rounding in [IntegerRounding::XnnPack, IntegerRounding::Reference, IntegerRounding::XnnPack] {
+        let expected = run(&mut Interpreter::builder(&model).threads(1).rounding(rounding).build().unwrap());
+        let made = run(&mut builder(&model, folder.path()).rounding(rounding).build().unwrap());
+        assert!(made == expected, "{rounding:?}");
+    }
+    assert_eq!(CacheFolder::open(folder.path()).unwrap().entries().unwrap().len(), 2);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::shared::quantized::{
     QuantizationParameters, activation_range, power_of_two, range, require_symmetric, with_stored,
 };
 use crate::shared::support::refuse;
+use crate::shared::xnn_pack;
 
 /// The function that a binary operator computes on quantized elements. `l` and `r` are the real values of the
 /// left and the right element.
@@ -79,6 +80,9 @@ impl QuantizedBinary {
 
     /// Computes the output on the CPU; inputs and output have the same quantized type.
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
+        if let Some(function) = self.rounded_once(eval, activation)? {
+            return run(eval, function);
+        }
         let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization);
         let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
         let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization)?);
@@ -91,6 +95,19 @@ impl QuantizedBinary {
             Arithmetic::Product(product) => run(eval, IntegerFunction::Product(product)),
             Arithmetic::Quotient(quotient) => divide(eval, quotient.zero_points[1], |l, r| quotient.of(l, r)),
         }
+    }
+
+    /// Returns the function as XNNPACK computes it; `None` unless its rounding is asked for and it takes the node.
+    fn rounded_once(self, eval: &Eval<'_>, activation: Activation) -> Result<Option<IntegerFunction>, OpError> {
+        let function = match self {
+            QuantizedBinary::Sum { subtract: false, .. } => xnn_pack::sum,
+            QuantizedBinary::Product => xnn_pack::product,
+            _ => return Ok(None),
+        };
+        if !xnn_pack::is_asked(eval) {
+            return Ok(None);
+        }
+        Ok(function([&eval.input(0)?, &eval.input(1)?], &eval.outputs[0], activation))
     }
 
     /// Emits the function on quantized elements as integer primitives.

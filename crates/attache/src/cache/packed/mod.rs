@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use attache_base::Bytes;
 use attache_base::storable::{Parts, StoredBlock};
+use attache_base::{Bytes, IntegerRounding};
 use attache_graph::{CachedValue, Fact, Graph, Node, StoredValues};
 use attache_kernels::Isa;
 use attache_model::Model;
@@ -43,19 +43,21 @@ pub(crate) trait PackedWeights: Send + Sync {
 }
 
 /// Opens the packed weights of a model in a folder, under the caller's token for the model, if there is one, with the
-/// operators that the program registered. `None`, with a line in the log, if the folder cannot be used.
-pub(crate) type OpenPacked = fn(&Path, &Model, Option<&str>, &OpResolver) -> Option<Arc<dyn PackedWeights>>;
+/// operators that the program registered, for results that are rounded in this way. `None`, with a line in the log, if the
+/// folder cannot be used.
+pub(crate) type OpenPacked =
+    fn(&Path, &Model, Option<&str>, (&OpResolver, IntegerRounding)) -> Option<Arc<dyn PackedWeights>>;
 
 /// Does what [`OpenPacked`] says. Programs that do not refer to this function contain nothing of caches.
 pub(crate) fn open(
     folder: &Path,
     model: &Model,
     token: Option<&str>,
-    resolver: &OpResolver,
+    (resolver, rounding): (&OpResolver, IntegerRounding),
 ) -> Option<Arc<dyn PackedWeights>> {
     let cache =
         CacheFolder::open(folder).map_err(|error| tracing::warn!("packed weights are not stored: {error}")).ok()?;
-    Some(Arc::new(PackedStore::new(Target::new(cache, model, token, resolver), resolver)))
+    Some(Arc::new(PackedStore::new(Target::new(cache, model, token, (resolver, rounding)), resolver)))
 }
 
 /// The entry of a model.
@@ -251,11 +253,20 @@ impl FoldedConstants for SubgraphConstants {
 }
 
 impl Target {
-    fn new(cache: CacheFolder, model: &Model, token: Option<&str>, resolver: &OpResolver) -> Self {
+    fn new(
+        cache: CacheFolder,
+        model: &Model,
+        token: Option<&str>,
+        (resolver, rounding): (&OpResolver, IntegerRounding),
+    ) -> Self {
         let isa = Isa::detect().formats();
         let mut key = KeyBuilder::new("cpu");
         identify(model, token, &mut key);
         key.add(isa.as_bytes()).add_debug(resolver);
+        // Packed weights contain the factors that sums are multiplied by.
+        if rounding != IntegerRounding::Reference {
+            key.add_debug(&rounding);
+        }
         let name = Some(token.unwrap_or(model.description()).trim()).filter(|name| !name.is_empty());
         let name = name.map_or_else(|| "a model".to_owned(), |name| format!("{name:?}"));
         let description = format!("{name}, packed weights for {isa}");
