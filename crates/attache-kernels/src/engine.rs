@@ -10,6 +10,8 @@ use crate::Isa;
 /// Duration of a task, in nanoseconds, below which work is not divided further. To hand a task to a thread that is awake
 /// takes about half of it; but what one thread computes alone, others have to fetch from its cache.
 const LEAST_NANOSECONDS: f64 = 1e3;
+/// Duration of a task below which no thread gets more than one.
+const SHARE_NANOSECONDS: f64 = 3e3;
 
 /// The execution resources that a kernel runs on.
 #[derive(Clone, Copy)]
@@ -28,16 +30,16 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the number of tasks, from 1 to `limit`, into which to split work that takes one thread about
-    /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to four per thread, so
-    /// that a slow thread does not delay the others.
+    /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to one per thread, and of long work
+    /// up to four, so that a slow thread does not delay the others.
     pub(crate) fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
         if threads <= 1 || nanoseconds < 2.0 * LEAST_NANOSECONDS {
             return 1;
         }
-        let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).clamp(2, threads * 4);
         // Each thread begins with an equal share.
-        let tasks = if tasks > threads { tasks / threads * threads } else { tasks };
+        let each = (nanoseconds / threads as f64 / SHARE_NANOSECONDS) as usize;
+        let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).min(threads * each.clamp(1, 4));
         tasks.min(limit).max(1)
     }
 
