@@ -27,10 +27,13 @@ pub fn of_extrema<T: Copy + PartialOrd + Sync, P: Copy + Send>(
             for (column, found) in places.iter_mut().enumerate() {
                 let elements = &block[column..];
                 *found = place(match (largest, inner) {
-                    (true, 1) => extremum::<T, true>(elements.iter()),
-                    (false, 1) => extremum::<T, false>(elements.iter()),
-                    (true, _) => extremum::<T, true>(elements.iter().step_by(inner)),
-                    (false, _) => extremum::<T, false>(elements.iter().step_by(inner)),
+                    // The smallest programs have one form for all steps.
+                    (true, 1) if !cfg!(attache_small) => extremum(elements.iter(), |value, best| value > best),
+                    (false, 1) if !cfg!(attache_small) => extremum(elements.iter(), |value, best| value < best),
+                    (_, _) => {
+                        let is_better = |value: T, best: T| if largest { value > best } else { value < best };
+                        extremum(elements.iter().step_by(inner), is_better)
+                    }
                 });
             }
         }
@@ -39,12 +42,12 @@ pub fn of_extrema<T: Copy + PartialOrd + Sync, P: Copy + Send>(
 
 /// Returns the place of the first extremum. It is looked up after the extremum is known, which takes no branches.
 #[inline(always)]
-fn extremum<'a, T: Copy + PartialOrd + 'a, const LARGEST: bool>(
+fn extremum<'a, T: Copy + PartialOrd + 'a>(
     elements: impl Iterator<Item = &'a T> + Clone,
+    is_better: impl Fn(T, T) -> bool,
 ) -> usize {
     let better = |best: T, other: &T| {
-        let is_better = if LARGEST { *other > best } else { *other < best };
-        if is_better | (is_unordered(best) & !is_unordered(*other)) { *other } else { best }
+        if is_better(*other, best) | (is_unordered(best) & !is_unordered(*other)) { *other } else { best }
     };
     let mut rest = elements.clone();
     let Some(first) = rest.next() else { return 0 };
