@@ -34,9 +34,9 @@ const SPINS: usize = 64;
 /// Iterations of the loop in which the caller waits for workers before it yields its core, some tens of microseconds.
 const CALLER_SPINS: usize = 1000;
 
-/// Factor of the number of the job in [`Board::state`]. Below it is the number of threads that take part.
+/// Factor of the number of the job in [`Current::state`]. Below it is the number of threads that take part.
 const NUMBER: u64 = 1 << 16;
-/// Greatest number of threads of a pool, for which [`Board::state`] has room.
+/// Greatest number of threads of a pool, for which [`Current::state`] has room.
 const MOST_THREADS: usize = NUMBER as usize - 1;
 /// Greatest number of tasks of a job, for which [`Slot::range`] has room.
 const MOST_TASKS: usize = (1 << 20) - 1;

@@ -25,37 +25,24 @@ pub fn of_extrema<T: Copy + PartialOrd + Sync, P: Copy + Send>(
         let blocks = input[first * extent * inner..].chunks_exact(extent * inner);
         for (block, places) in blocks.zip(output.chunks_exact_mut(inner)) {
             for (column, found) in places.iter_mut().enumerate() {
-                let elements = &block[column..];
-                *found = place(match (largest, inner) {
-                    // The smallest programs have one form for all steps.
-                    (true, 1) if !cfg!(attache_small) => extremum(elements.iter(), |value, best| value > best),
-                    (false, 1) if !cfg!(attache_small) => extremum(elements.iter(), |value, best| value < best),
-                    (_, _) => {
-                        let is_better = |value: T, best: T| if largest { value > best } else { value < best };
-                        extremum(elements.iter().step_by(inner), is_better)
-                    }
-                });
+                *found = place(extremum(&block[column..], inner, largest));
             }
         }
     });
 }
 
-/// Returns the place of the first extremum. It is looked up after the extremum is known, which takes no branches.
-#[inline(always)]
-fn extremum<'a, T: Copy + PartialOrd + 'a>(
-    elements: impl Iterator<Item = &'a T> + Clone,
-    is_better: impl Fn(T, T) -> bool,
-) -> usize {
-    let better = |best: T, other: &T| {
-        if is_better(*other, best) | (is_unordered(best) & !is_unordered(*other)) { *other } else { best }
-    };
-    let mut rest = elements.clone();
-    let Some(first) = rest.next() else { return 0 };
-    let best = rest.fold(*first, better);
-    elements.into_iter().position(|element| *element == best).unwrap_or(0) // all are NaN
+/// Returns the place of the first extremum of the elements that are `step` apart.
+fn extremum<T: Copy + PartialOrd>(elements: &[T], step: usize, largest: bool) -> usize {
+    let (mut best, mut value) = (0, elements[0]);
+    for (place, other) in elements.iter().step_by(step).enumerate() {
+        let is_better = if largest { *other > value } else { *other < value };
+        if is_better || (is_unordered(value) && !is_unordered(*other)) {
+            (best, value) = (place, *other);
+        }
+    }
+    best
 }
 
-#[inline(always)]
 fn is_unordered<T: PartialOrd>(value: T) -> bool {
     value.partial_cmp(&value).is_none()
 }

@@ -324,6 +324,20 @@ mod tests {
         }
     }
 
+    /// Requantizes `count` columns of the sums with every instruction set. `expected` returns the byte of a row and a column.
+    fn check(epilogue: &Requantize, sums: &[i32], count: usize, expected: impl Fn(usize, usize) -> u8) {
+        let [rows, width] = SHAPE;
+        for isa in Isa::available() {
+            let mut bytes = vec![99; rows * width];
+            IntegerIsa::of(isa).dispatch(Finish(epilogue, sums, &mut bytes, count));
+            for (index, byte) in bytes.iter().enumerate() {
+                let (row, column) = (index / width, index % width);
+                let expected = if column < count { expected(row, column) } else { 99 };
+                assert_eq!(*byte, expected, "{} {} {column} {epilogue:?}", isa.name(), sums[index]);
+            }
+        }
+    }
+
     #[test]
     fn every_isa_rounds_as_a_factor_does() {
         let mut random = Random::new(21);
@@ -352,16 +366,7 @@ mod tests {
                 let word = factors[column].apply(sums[row * width + column], rounding);
                 word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
             };
-            for isa in Isa::available() {
-                let mut bytes = vec![99; rows * width];
-                IntegerIsa::of(isa).dispatch(Finish(&epilogue, &sums, &mut bytes, count));
-                for (index, byte) in bytes.iter().enumerate() {
-                    let (row, column) = (index / width, index % width);
-                    let expected = if column < count { expected(row, column) } else { 99 };
-                    let sum = sums[index];
-                    assert_eq!(*byte, expected, "{} {sum} {column} {:?} {rounding:?}", isa.name(), factors.get(column));
-                }
-            }
+            check(&epilogue, &sums, count, expected);
         }
     }
 
@@ -388,15 +393,7 @@ mod tests {
                 let product = f64::from(sums[row * width + column] as f32 * scales[column]).round_ties_even();
                 (product + f64::from(zero_point)).clamp(bounds.0.into(), bounds.1.into()) as i32 as u8
             };
-            for isa in Isa::available() {
-                let mut bytes = vec![99; rows * width];
-                IntegerIsa::of(isa).dispatch(Finish(&epilogue, &sums, &mut bytes, count));
-                for (index, byte) in bytes.iter().enumerate() {
-                    let (row, column) = (index / width, index % width);
-                    let expected = if column < count { expected(row, column) } else { 99 };
-                    assert_eq!(*byte, expected, "{} {} {column} {:?}", isa.name(), sums[index], scales.get(column));
-                }
-            }
+            check(&epilogue, &sums, count, expected);
         }
     }
 
