@@ -12,7 +12,8 @@ use crate::{cargo, must, target};
 pub(crate) const PROFILE: &str = "small";
 
 /// Options of the compiler with which functions need less. With frame pointers the tables that unwinding reads are a third
-/// smaller; `attache_small` leaves out forms of CPU kernels that are but faster: for AVX-512, VNNI and AMX.
+/// smaller; `attache_small` leaves out what is but faster: forms of CPU kernels for AVX-512, VNNI and AMX, and groups of nodes
+/// that run together.
 const CODE: [&str; 3] = ["-Cforce-frame-pointers=yes", "--cfg", "attache_small"];
 
 /// Options of the linker: functions of the same code are one, and the addresses that it relocates are a map of bits, which
@@ -43,7 +44,7 @@ pub(crate) fn library(package: &str, profile: &str, types: &str) -> Command {
     if profile == PROFILE {
         let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
         flags.push(OsString::from(format!(" {}", CODE.join(" "))));
-        command.env("RUSTFLAGS", flags);
+        command.env("RUSTFLAGS", flags).args(["--features", "attache/_small"]);
     }
     command
 }

@@ -9,7 +9,7 @@ use attache_base::{
     Constant, DataType, Element, IntegerRounding, Parallel, Quantization, Shape, SharedBuffer, Strings, strings,
 };
 
-use crate::{HashTable, OpError};
+use crate::{Band, HashTable, OpError};
 
 /// An input tensor of an evaluation. Its bytes are aligned for the element type.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +137,12 @@ pub trait Host {
     /// Returns how results of quantized operators are rounded.
     fn rounding(&self) -> IntegerRounding {
         IntegerRounding::default()
+    }
+
+    /// Returns the rows of the output that are computed, where an operator that has [row uses](crate::Op::row_uses) computes
+    /// some alone; `None` if it computes all.
+    fn band(&self) -> Option<Band> {
+        None
     }
 
     /// Allocates `size` bytes for the output with index `output`, whose shape or size `infer` can't tell even from the

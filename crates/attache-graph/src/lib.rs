@@ -12,6 +12,7 @@ mod hash_table;
 mod lowering;
 mod op;
 mod patch;
+mod rows;
 
 pub use error::{OpError, Unsupported};
 pub use eval::{Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, StoredValues, TensorMut, TensorRef};
@@ -21,3 +22,4 @@ pub use hash_table::HashTable;
 pub use lowering::{AffineParameters, Lowered, Lowering, Quantized};
 pub use op::{Conversion, Op, UnresolvedOperator, VariableUse, WorkingMemory};
 pub use patch::Patch;
+pub use rows::{Band, RowUse};

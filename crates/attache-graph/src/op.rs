@@ -5,7 +5,7 @@ use std::fmt;
 
 use attache_base::{Constant, Shape};
 
-use crate::{Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, Unsupported};
+use crate::{Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, RowUse, Unsupported};
 
 /// An operator of the model, including its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
@@ -70,6 +70,15 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// replaces; `None` for all other operators. The interpreter may then evaluate without that input, on an output that
     /// contains its elements. `eval` writes nothing if it fails.
     fn updates(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns for each input which of its rows are read for some rows of the only output, of extents `[1, height, width,
+    /// channels]`; `None` if [`eval`](Self::eval) can't compute some rows alone. It is then called with the
+    /// [`Band`](crate::Band) that [`Host::band`] returns, with these rows of the inputs alone, and with an output of as many
+    /// rows as the band has, by several threads at once.
+    fn row_uses(&self, inputs: &[Option<&Fact>], output: [usize; 4]) -> Option<Vec<RowUse>> {
+        let _ = (inputs, output);
         None
     }
 

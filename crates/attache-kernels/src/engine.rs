@@ -32,7 +32,7 @@ impl<'a> Engine<'a> {
     /// Returns the number of tasks, from 1 to `limit`, into which to split work that takes one thread about
     /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to one per thread, and of long work
     /// up to four, so that a slow thread does not delay the others.
-    pub(crate) fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
+    pub fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
         if threads <= 1 || nanoseconds < 2.0 * LEAST_NANOSECONDS {
             return 1;

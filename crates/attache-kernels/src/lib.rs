@@ -24,7 +24,7 @@ pub mod pooling;
 pub mod quantized;
 pub mod reduce;
 pub mod resize;
-mod scratch;
+pub mod scratch;
 mod simd;
 pub mod softmax;
 #[cfg(test)]

@@ -163,9 +163,29 @@ fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[u
     if source.len() == body.len() {
         return body.copy_from_slice(source);
     }
-    for (source, target) in source.chunks_exact(source.len() / shape[0]).zip(body.chunks_exact_mut(chunk)) {
+    let pieces = source.chunks_exact(source.len() / shape[0]).zip(body.chunks_exact_mut(chunk));
+    if let ([_, length @ 1..=SHORT], [_, before]) = (shape, before) {
+        for (source, target) in pieces {
+            target[..*before].fill(value);
+            copy_short(source, &mut target[*before..][..*length]);
+            target[before + length..].fill(value);
+        }
+        return;
+    }
+    for (source, target) in pieces {
         pad_axes(source, &shape[1..], &before[1..], &after[1..], value, target);
     }
+}
+
+/// Number of elements up to which a loop takes less time than a call that copies memory.
+const SHORT: usize = 128;
+
+/// Copies a slice to one of the same length.
+#[inline(always)]
+fn copy_short<T: Copy>(source: &[T], target: &mut [T]) {
+    let ((from, last), (to, end)) = (source.as_chunks::<8>(), target.as_chunks_mut::<8>());
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    end.iter_mut().zip(last).for_each(|(to, from)| *to = *from);
 }
 
 /// Mode of mirror padding.

@@ -14,7 +14,7 @@ thread_local! {
 
 /// Calls `body` with a slice of `length` elements with unspecified contents, taken from the thread's buffers,
 /// and returns what `body` returns.
-pub(crate) fn with<T: Pod, R>(length: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
+pub fn with<T: Pod, R>(length: usize, body: impl FnOnce(&mut [T]) -> R) -> R {
     let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     let floats = (length * size_of::<T>()).div_ceil(size_of::<f32>());
     if buffer.len() < floats {

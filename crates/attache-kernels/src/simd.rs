@@ -5,6 +5,8 @@
 //! exists only inside such a call, so having one proves that the processor supports the instructions.
 #![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
 
+use std::sync::OnceLock;
+
 /// An instruction set that this processor supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Isa(pub(crate) Kind);
@@ -25,28 +27,92 @@ pub(crate) enum Kind {
     NeonDot,
 }
 
+/// The environment variable that names the newest instruction set that kernels may use.
+pub(crate) const LIMIT: &str = "ATTACHE_MAX_ISA";
+
+/// What the variable may name, from the least on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Portable,
+    Avx2,
+    AvxVnni,
+    Avx512,
+    Amx,
+    Neon,
+}
+
+const LEVELS: &[(&str, Level)] = if cfg!(target_arch = "x86_64") {
+    &[
+        ("portable", Level::Portable),
+        ("avx2", Level::Avx2),
+        ("avx-vnni", Level::AvxVnni),
+        ("avx512", Level::Avx512),
+        ("amx", Level::Amx),
+    ]
+} else {
+    &[("portable", Level::Portable), ("neon", Level::Neon)]
+};
+
+impl Level {
+    /// Whether the environment variable lets kernels use instructions of this level.
+    pub(crate) fn is_allowed(self) -> bool {
+        static MOST: OnceLock<Level> = OnceLock::new();
+        self <= *MOST.get_or_init(|| Self::named().ok().flatten().unwrap_or(Self::Neon))
+    }
+
+    /// Returns the level that the environment variable names; `None` if it is not set.
+    fn named() -> Result<Option<Self>, String> {
+        let Some(name) = std::env::var_os(LIMIT) else { return Ok(None) };
+        let level = LEVELS.iter().find(|(known, _)| *known == name);
+        let known = || LEVELS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        level.map(|(_, level)| Some(*level)).ok_or_else(|| {
+            format!("{LIMIT}={} names no instruction set; it may be {}", name.to_string_lossy(), known())
+        })
+    }
+}
+
 impl Isa {
-    /// Returns the best instruction set that this processor supports.
+    /// Checks the environment variable `ATTACHE_MAX_ISA`. Without this check a wrong name has no effect.
+    ///
+    /// # Errors
+    ///
+    /// If it names no instruction set. The error lists the names.
+    pub fn check_limit() -> Result<(), String> {
+        Level::named().map(drop)
+    }
+
+    /// Returns the best instruction set that this processor supports and the environment variable `ATTACHE_MAX_ISA` allows.
     pub fn detect() -> Self {
+        static BEST: OnceLock<Isa> = OnceLock::new();
+        *BEST.get_or_init(Self::best)
+    }
+
+    fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 =
-                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+            let avx2 = Level::Avx2.is_allowed()
+                && is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c");
             // The smallest programs use AVX2 and nothing newer.
             let avx512 = !cfg!(attache_small)
+                && Level::Avx512.is_allowed()
                 && is_x86_feature_detected!("avx512f")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq");
             match (avx2, avx512) {
-                (true, true) if crate::quantized::has_tiles() => return Self(Kind::Amx),
+                (true, true) if Level::Amx.is_allowed() && crate::quantized::has_tiles() => return Self(Kind::Amx),
                 (true, true) => return Self(Kind::Avx512),
                 (true, false) => return Self(Kind::Avx2),
                 (false, _) => {}
             }
         }
         #[cfg(target_arch = "aarch64")]
-        if std::arch::is_aarch64_feature_detected!("neon") && std::arch::is_aarch64_feature_detected!("dotprod") {
+        if Level::Neon.is_allowed()
+            && std::arch::is_aarch64_feature_detected!("neon")
+            && std::arch::is_aarch64_feature_detected!("dotprod")
+        {
             return Self(Kind::NeonDot);
         }
         Self::portable()

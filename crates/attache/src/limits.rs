@@ -268,7 +268,7 @@ fn estimate(op: &dyn Op, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> u64 {
 }
 
 /// Estimates the multiply-adds of one run of a node; `None` if the shape of an output is unknown.
-fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
+pub(crate) fn multiply_adds(graph: &Graph, node: &Node) -> Option<u64> {
     let shape = |id: &TensorId| graph.fact(*id).shape.as_ref();
     let inputs: Vec<Option<&Shape>> = node.inputs.iter().map(|id| id.as_ref().and_then(shape)).collect();
     let outputs: Vec<&Shape> = node.outputs.iter().map(shape).collect::<Option<_>>()?;

@@ -14,7 +14,7 @@ use super::neon::Neon;
 use super::x86;
 use crate::Isa;
 use crate::gemm::Target;
-use crate::simd::{Kind as IsaKind, PORTABLE_ROWS};
+use crate::simd::{Kind as IsaKind, Level, PORTABLE_ROWS};
 
 /// The integer multiplication instructions that an [`Isa`] uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,9 @@ impl IntegerIsa {
             #[cfg(target_arch = "x86_64")]
             IsaKind::Amx => Self(Kind::Amx),
             #[cfg(target_arch = "x86_64")]
-            IsaKind::Avx512 | IsaKind::Avx2 if !cfg!(attache_small) && is_x86_feature_detected!("avxvnni") => {
+            IsaKind::Avx512 | IsaKind::Avx2
+                if !cfg!(attache_small) && Level::AvxVnni.is_allowed() && is_x86_feature_detected!("avxvnni") =>
+            {
                 Self(Kind::AvxVnni)
             }
             #[cfg(target_arch = "x86_64")]

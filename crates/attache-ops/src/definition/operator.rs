@@ -5,8 +5,8 @@ use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{
-    Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, TensorMut, Unsupported, VariableUse,
-    WorkingMemory,
+    Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, RowUse, TensorMut, Unsupported,
+    VariableUse, WorkingMemory,
 };
 
 use super::inputs::{Facts, Input};
@@ -62,6 +62,13 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
 
     /// Returns the input that the operator may update in place; see [`Op::updates`].
     fn updates(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns which rows of the inputs are read for some rows of the output; see [`Op::row_uses`]. Inputs and output have
+    /// elements.
+    fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
+        let _ = (inputs, output);
         None
     }
 
@@ -193,6 +200,10 @@ impl Op for Declared {
 
     fn updates(&self) -> Option<usize> {
         self.operator.updates()
+    }
+
+    fn row_uses(&self, inputs: &[Option<&Fact>], output: [usize; 4]) -> Option<Vec<RowUse>> {
+        self.operator.row_uses(Facts::present(self.inputs, inputs).ok()?, output)
     }
 
     #[cfg(feature = "lowering")]

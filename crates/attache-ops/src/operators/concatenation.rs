@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::{Primitive, ValueId};
-use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
+use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, RowUse, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::movement::concatenate;
 use attache_kernels::quantized::lookup::Table;
@@ -149,6 +149,11 @@ impl Operator for Concatenation {
             concatenate(&parts, outer, elements_mut(output)?);
         });
         Ok(())
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
+        let axis = self.axis(&Shape::from(output)).ok()?;
+        (axis >= 2).then(|| vec![RowUse::Same; inputs.count()])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

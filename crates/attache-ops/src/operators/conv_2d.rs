@@ -1,7 +1,7 @@
 //! CONV_2D: 2-D convolution with one group of channels or several.
 
 use attache_base::{Activation, Shape};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
 use attache_kernels::quantized::{PackedIntegerFilter, int16x8_convolve, int16x8_groups};
@@ -12,7 +12,7 @@ use crate::shared::contraction::{
     Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
 };
 use crate::shared::convolution::{
-    ConvolutionParameters, Weights, check_bias, inferred, lower, multiply_adds, working_memory,
+    ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, working_memory,
 };
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
@@ -121,7 +121,7 @@ impl Operator for Conv2d {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        let convolution = self.convolution(input.shape, filter.shape)?;
+        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval.host.band());
         let activation = self.0.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
@@ -133,6 +133,11 @@ impl Operator for Conv2d {
                 eval_dynamic::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
             }
         }
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
+        let [image, filter] = inputs.required();
+        row_uses(&self.convolution(image.shape.as_ref()?, filter.shape.as_ref()?).ok()?, inputs)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

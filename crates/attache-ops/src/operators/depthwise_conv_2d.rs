@@ -4,7 +4,7 @@
 
 use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter};
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
@@ -15,7 +15,9 @@ use crate::definition::{activation, padding, positive};
 use crate::shared::contraction::{
     Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
 };
-use crate::shared::convolution::{ConvolutionParameters, Weights, check_bias, inferred, lower, multiply_adds};
+use crate::shared::convolution::{
+    ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses,
+};
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
 use crate::shared::support::{image, product, refuse};
@@ -164,7 +166,7 @@ impl Operator for DepthwiseConv2d {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        let convolution = self.convolution(input.shape, filter.shape)?;
+        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval.host.band());
         let activation = self.parameters.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
@@ -178,6 +180,13 @@ impl Operator for DepthwiseConv2d {
                 eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
             }
         }
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
+        let [image, filter] = inputs.required();
+        let convolution = self.convolution(image.shape.as_ref()?, filter.shape.as_ref()?).ok()?;
+        // A multiplier repeats the channels of the whole input.
+        row_uses(&convolution, inputs).filter(|_| convolution.input[2] == convolution.output[2])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -1,6 +1,6 @@
 //! PAD: padding with zeros, or with the zero point of quantized elements, along every axis.
 
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::movement;
 use attache_model::schema::BuiltinOperator;
 
@@ -44,6 +44,11 @@ impl Operator for Pad {
             movement::pad(elements(input.bytes)?, input.shape, &before, &after, zero, elements_mut(output)?);
         });
         Ok(())
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
+        let paddings = known_paddings(inputs).ok()??;
+        paddings.iter().take(2).all(|pair| *pair == [0, 0]).then(|| vec![RowUse::Same, RowUse::Whole])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -2,7 +2,7 @@
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::quantized::elementwise::{self as stored, Finish};
 use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::{Engine, elementwise};
@@ -107,6 +107,10 @@ impl Operator for Prelu {
         let (left, right) = ((input.values()?, &input.shape[..]), (slope.values()?, &slope.shape[..]));
         elementwise::binary(engine, elementwise::Binary::Prelu, left, right, (output, input.shape), Activation::None);
         Ok(())
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
+        inputs.required::<2>().iter().map(|input| RowUse::of_broadcast(input, &output)).collect()
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -5,12 +5,15 @@ use std::any::Any;
 
 use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Cache, Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
+use attache_graph::{
+    Band, Cache, Eval, Fact, Inferred, Lowering, OpError, RowUse, TensorRef, Unsupported, WorkingMemory,
+};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::transpose_convolution::{PackedTransposeFilter, transpose_convolve};
 
-use crate::shared::contraction::{OperandLayout, contract, round_twice};
+use crate::Facts;
+use crate::shared::contraction::{Arithmetic, OperandLayout, contract, round_twice};
 use crate::shared::fused;
 use crate::shared::support::{countable, product};
 use crate::shared::working::{converted, of_weights, packed};
@@ -47,6 +50,32 @@ impl ConvolutionParameters {
             clamp: fused::clamp(self.activation),
         })
     }
+}
+
+/// Returns the rows that a convolution reads of its image and, as a whole, of filter and bias, for some rows of its output.
+/// `None` where these are not packed once for all runs, or where an image has one scale that all of its rows decide.
+pub(crate) fn row_uses(convolution: &Convolution, inputs: Facts<'_>) -> Option<Vec<RowUse>> {
+    let [image, filter] = inputs.required();
+    let constant = inputs.from(1).iter().flatten().all(|fact| fact.constant.is_some());
+    let arithmetic = Arithmetic::of(image.data_type, filter.data_type).ok()?;
+    let is_local = matches!(arithmetic, Arithmetic::Float | Arithmetic::Bytes);
+    // Of narrow images, windows are gathered unless there is but one row, and the packed form differs.
+    let is_wide = convolution.output[1] >= 4;
+    if !constant || !is_local || !is_wide || convolution.kernel.contains(&0) {
+        return None;
+    }
+    let size = (convolution.kernel[0] - 1) * convolution.dilations[0] + 1;
+    let (stride, before) = (convolution.strides[0], convolution.before[0]);
+    let is_same = (size, stride, before) == (1, 1, 0) && convolution.input[0] == convolution.output[0];
+    let image = if is_same { RowUse::Same } else { RowUse::Window { size, stride, before } };
+    Some([image].into_iter().chain(inputs.from(1).iter().map(|_| RowUse::Whole)).collect())
+}
+
+/// Returns the part of a convolution that computes a band of its output's rows, from the rows of the image that they read.
+pub(crate) fn banded(convolution: Convolution, band: Option<Band>) -> Convolution {
+    let Some(Band { rows, before }) = band else { return convolution };
+    let Convolution { output: [_, width, channels], before: [_, left], .. } = convolution;
+    Convolution { output: [rows, width, channels], before: [before, left], ..convolution }
 }
 
 /// Attributes of a transposed convolution operator; pairs are `[vertical, horizontal]`.

@@ -6,7 +6,7 @@ use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape}
 use attache_gpu_ir::{
     ConvolutionGeometry, Expression, IntBinaryOp, IntExpression, Primitive, UnaryOp, ValueId, Window, WindowKind,
 };
-use attache_graph::{AffineParameters, Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{AffineParameters, Band, Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::pooling::{Pooling, average_pool, max_pool};
 use attache_kernels::quantized::pooling as stored;
@@ -144,6 +144,13 @@ impl Pool {
         lowering.int_map(mean, &shape, &[sums, counts])
     }
 
+    /// Returns the part of the pooling that computes a band of the output's rows, from the rows of the input that they read.
+    /// Windows are not trimmed.
+    fn banded(&self, pooling: Pooling, Band { rows, before }: Band) -> Pooling {
+        let (output, before) = ([rows, pooling.output[1]], [before, pooling.before[1]]);
+        Pooling { kernel: self.size, output, before, ..pooling }
+    }
+
     /// Returns the kernel parameters for an input of this shape, `[batch, height, width, channel]`, with the
     /// window trimmed to the part that can cover the image.
     fn pooling(&self, input: &Shape) -> Result<Pooling, OpError> {
@@ -194,7 +201,8 @@ impl Operator for Pool {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
-        let (engine, pooling) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
+        let (engine, whole) = (Engine::new(eval.parallel), self.pooling(input.shape)?);
+        let pooling = eval.host.band().map_or(whole, |band| self.banded(whole, band));
         if is_stored(input.data_type) {
             return self.eval_stored(eval, &pooling);
         }
@@ -211,6 +219,13 @@ impl Operator for Pool {
         }
         fused::finish(engine, self.activation, output);
         Ok(())
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
+        let pooling = self.pooling(inputs.fact(0).shape.as_ref()?).ok()?;
+        let [size, stride, before] = [pooling.kernel[0], pooling.strides[0], pooling.before[0]];
+        // Windows that are trimmed are read in another way.
+        (pooling.kernel == self.size).then(|| vec![RowUse::Window { size, stride, before }])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -25,6 +25,7 @@ const LEAST_OF_PRODUCT: f32 = 1.0 / 65536.0;
 const FACTOR_BITS: i32 = 20;
 
 /// Whether results are to be rounded as XNNPACK does.
+#[inline]
 pub(crate) fn is_asked(eval: &Eval<'_>) -> bool {
     !cfg!(attache_small) && eval.host.rounding() == IntegerRounding::XnnPack
 }

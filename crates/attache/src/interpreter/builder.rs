@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use attache_base::{Idle, IntegerRounding, Shape};
+use attache_kernels::Isa;
 use attache_model::Model;
 use attache_ops::OpResolver;
 
@@ -205,6 +206,7 @@ impl InterpreterBuilder {
         if cfg!(attache_small) && self.options.rounding != IntegerRounding::Reference {
             return Err(Error::new(ErrorKind::Unsupported, "this small library rounds as the reference kernels alone"));
         }
+        Isa::check_limit().map_err(Error::usage)?;
         let subgraph = self.subgraph()?;
         let (shapes, kept) = (self.shapes_in(subgraph)?, self.kept_in(subgraph)?);
         let kept = match self.preserves_all {

@@ -23,8 +23,18 @@ use crate::{
 pub(crate) enum PlacedStep {
     /// A node that runs on the CPU.
     Node(NodeId),
+    /// Nodes that run on the CPU together, some rows of their outputs after the other.
+    Banded(BandedNodes),
     /// A partition that runs on a delegate.
     Partition(Box<PlacedPartition>),
+}
+
+/// Nodes that run on the CPU together.
+pub(crate) struct BandedNodes {
+    /// The nodes in execution order.
+    pub(crate) nodes: Vec<NodeId>,
+    /// What they make and others read, in execution order.
+    pub(crate) outputs: Vec<TensorId>,
 }
 
 /// A partition that a delegate has prepared.
@@ -80,7 +90,16 @@ impl PlacedStep {
     fn node(&self) -> Option<NodeId> {
         match self {
             PlacedStep::Node(id) => Some(*id),
-            PlacedStep::Partition(_) => None,
+            PlacedStep::Banded(_) | PlacedStep::Partition(_) => None,
+        }
+    }
+
+    /// Returns the nodes of a step on the CPU; none for a partition.
+    pub(crate) fn nodes_on_cpu(&self) -> &[NodeId] {
+        match self {
+            PlacedStep::Node(id) => std::slice::from_ref(id),
+            PlacedStep::Banded(banded) => &banded.nodes,
+            PlacedStep::Partition(_) => &[],
         }
     }
 }
@@ -89,6 +108,11 @@ impl Unit for PlacedStep {
     fn inputs(&self, graph: &Graph) -> Vec<TensorId> {
         match self {
             PlacedStep::Node(id) => graph.node(*id).inputs.iter().flatten().copied().collect(),
+            PlacedStep::Banded(BandedNodes { nodes, .. }) => {
+                let made: HashSet<TensorId> = nodes.iter().flat_map(|id| graph.node(*id).outputs.clone()).collect();
+                let read = nodes.iter().flat_map(|id| graph.node(*id).inputs.iter().flatten().copied());
+                read.filter(|id| !made.contains(id)).collect()
+            }
             PlacedStep::Partition(partition) => partition.inputs.clone(),
         }
     }
@@ -96,6 +120,7 @@ impl Unit for PlacedStep {
     fn outputs(&self, graph: &Graph) -> Vec<TensorId> {
         match self {
             PlacedStep::Node(id) => graph.node(*id).outputs.clone(),
+            PlacedStep::Banded(banded) => banded.outputs.clone(),
             // Variables keep their order by side effects: a partition that reads one does not wait for itself.
             PlacedStep::Partition(partition) => {
                 partition.outputs.iter().copied().filter(|id| !graph.fact(*id).is_variable).collect()
@@ -106,8 +131,8 @@ impl Unit for PlacedStep {
     fn effects(&self, graph: &Graph, makers: &[Option<NodeId>]) -> Effects {
         let mut variables = Vec::new();
         let nodes = match self {
-            PlacedStep::Node(id) => std::slice::from_ref(id),
             PlacedStep::Partition(partition) => &partition.nodes[..],
+            _ => self.nodes_on_cpu(),
         };
         for id in nodes {
             match effects(graph, makers, graph.node(*id)) {
@@ -392,10 +417,7 @@ impl Assignment {
     fn partitions(&self, graph: &Graph, wanted: &[bool]) -> Vec<Vec<NodeId>> {
         let clusters = cluster(graph, &self.steps, wanted);
         let nodes = |units: Vec<usize>| {
-            let nodes = units.into_iter().filter_map(|unit| match &self.steps[unit] {
-                PlacedStep::Node(id) => Some(*id),
-                PlacedStep::Partition(_) => None,
-            });
+            let nodes = units.into_iter().filter_map(|unit| self.steps[unit].node());
             nodes.collect()
         };
         clusters.into_iter().filter(|cluster| cluster.wanted).map(|cluster| nodes(cluster.units)).collect()
@@ -403,10 +425,7 @@ impl Assignment {
 
     /// Returns for each step whether it is a node that is wanted.
     fn wanted(&self, is_wanted: impl Fn(NodeId) -> bool) -> Vec<bool> {
-        let wanted = self.steps.iter().map(|step| match step {
-            PlacedStep::Node(id) => is_wanted(*id),
-            PlacedStep::Partition(_) => false,
-        });
+        let wanted = self.steps.iter().map(|step| step.node().is_some_and(&is_wanted));
         wanted.collect()
     }
 

@@ -127,9 +127,13 @@ pub(crate) fn placement(
     }
     for step in &assignment.steps {
         match step {
-            PlacedStep::Node(id) => placement.at(graph, *id, |node| {
-                node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
-            }),
+            PlacedStep::Node(_) | PlacedStep::Banded(_) => {
+                for id in step.nodes_on_cpu() {
+                    placement.at(graph, *id, |node| {
+                        node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
+                    });
+                }
+            }
             PlacedStep::Partition(partition) => {
                 let index = placement.partitions;
                 placement.partitions += 1;

@@ -9,6 +9,7 @@ mod calls;
 
 pub(crate) use calls::CarriedValues;
 
+use std::mem;
 use std::sync::Arc;
 
 use attache_base::parallel::Succession;
@@ -18,6 +19,7 @@ use attache_model::ModelLocation;
 
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
+use super::node::bands::{Kept, run_banded};
 use super::node::by_reference::{Planned, Way, run_passing, run_reshape, run_update};
 use super::node::{Lists, keep_states, run_node, run_resized};
 use super::options::Options;
@@ -35,6 +37,9 @@ enum Step {
     /// `runtime_shapes` are the shapes of inputs and outputs in the last run; `None` if all shapes are
     /// planned.
     Node { id: NodeId, way: Way, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
+    /// Nodes on the CPU that run together, those of the prepared step with the same index. `working` is the memory that
+    /// their next run allocates, in bytes.
+    Banded { kept: Kept, working: u64 },
     /// A partition, which runs on a delegate.
     Partition(Delegated),
 }
@@ -68,6 +73,7 @@ impl Executor {
         }
         let step = |step: &PreparedStep| match step {
             PreparedStep::Partition(partition) => Ok(Step::Partition(partition.delegated()?)),
+            PreparedStep::Banded { working, .. } => Ok(Step::Banded { kept: Kept::default(), working: *working }),
             PreparedStep::Node { id, cache, working } => {
                 let node = graph.node(*id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
@@ -86,7 +92,7 @@ impl Executor {
         let mut steps: Vec<Step> = prepared.steps.iter().map(step).collect::<Result<_, Error>>()?;
         let partitions = steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
-            Step::Node { .. } => None,
+            Step::Node { .. } | Step::Banded { .. } => None,
         });
         link(graph, &mut partitions.collect::<Vec<_>>(), &prepared.on_host);
         let run_queue = match &steps[..] {
@@ -342,7 +348,7 @@ impl Executor {
     pub(crate) fn panics(&self) -> Vec<String> {
         let panicked = self.steps.iter().filter_map(|step| match step {
             Step::Partition(partition) => partition.kernel.panicked(),
-            Step::Node { .. } => None,
+            Step::Node { .. } | Step::Banded { .. } => None,
         });
         panicked.collect()
     }
@@ -351,7 +357,7 @@ impl Executor {
     pub(crate) fn io_bytes(&self) -> Option<u64> {
         let counted = self.steps.iter().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition.kernel.io_bytes()),
-            Step::Node { .. } => None,
+            Step::Node { .. } | Step::Banded { .. } => None,
         });
         counted.sum()
     }
@@ -366,7 +372,7 @@ impl Executor {
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let partitions = self.steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
-            Step::Node { .. } => None,
+            Step::Node { .. } | Step::Banded { .. } => None,
         });
         partitions
             .map(|partition| partition.kernel.profile().map_err(|error| Error::delegate(&partition.delegate, &error)))
@@ -392,7 +398,7 @@ impl Executor {
             self.made = true;
             return Ok(());
         }
-        let on_cpu = self.steps.iter().any(|step| matches!(step, Step::Node { .. }));
+        let on_cpu = self.steps.iter().any(|step| !matches!(step, Step::Partition(_)));
         let parallel = if on_cpu { environment.threads() } else { Arc::new(Serial) };
         let _awake = Succession::new(&*parallel);
         for _ in 0..times {
@@ -419,6 +425,12 @@ impl Executor {
             host.subgraphs.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
+                Step::Banded { kept, working } => {
+                    let PreparedStep::Banded { bands, .. } = &prepared.steps[index] else { continue };
+                    let result = require_memory(mem::take(working)).map_err(|error| (bands.nodes[0].id, error));
+                    let result = result.and_then(|()| run_banded(graph, bands, kept, memory, &host, times.as_mut()));
+                    result.map_err(|(id, error)| Error::operator(location(*subgraph, graph.node(id)), &error))?;
+                }
                 Step::Node { id, .. } => {
                     let (id, node) = (*id, graph.node(*id));
                     let start = is_timed.then(Stopwatch::start);
@@ -457,7 +469,7 @@ fn run_step(
         Way::Evaluate => {}
     }
     match runtime_shapes {
-        None => require_memory(std::mem::take(&mut working.kept).saturating_add(working.scratch))
+        None => require_memory(mem::take(&mut working.kept).saturating_add(working.scratch))
             .and_then(|()| run_node(graph, node, memory, cache, (host, lists))),
         Some(shapes) => run_resized(graph, node, memory, cache, shapes, (host, &plan.limits)),
     }

@@ -7,6 +7,7 @@
 //! other subgraphs, which operators call, and the resource variables. This module does not depend on the
 //! public interpreter.
 
+mod bands;
 mod cancellation;
 mod environment;
 pub(crate) mod executor;

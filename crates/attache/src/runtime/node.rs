@@ -1,6 +1,7 @@
 //! Runs one node on the CPU: [`run_node`] if its shapes are planned, [`run_resized`] if some are known only
 //! at run time. `by_reference` has the nodes that pass tensors on or update them in place.
 
+pub(super) mod bands;
 pub(super) mod by_reference;
 
 use attache_base::{AlignedBuffer, Constant, DataType, Shape, Strings};

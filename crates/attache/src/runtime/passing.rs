@@ -80,7 +80,7 @@ pub(crate) fn updated(node: &Node) -> Option<TensorId> {
 fn node_of<'a>(graph: &'a Graph, step: &PlacedStep) -> Option<&'a Node> {
     match step {
         PlacedStep::Node(id) => Some(graph.node(*id)),
-        PlacedStep::Partition(_) => None,
+        PlacedStep::Banded(_) | PlacedStep::Partition(_) => None,
     }
 }
 

@@ -7,6 +7,7 @@ use attache_base::{AlignedBuffer, DataType, arena};
 use attache_graph::{Fact, Graph, TensorId};
 use attache_model::ModelLocation;
 
+use super::bands::group;
 use super::passing::{Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
 use crate::limits::exceeded;
 use crate::partition::Unit;
@@ -38,7 +39,7 @@ pub(crate) struct Plan {
 }
 
 /// Plans the arena for a run of `steps`. Removes from `steps` the reshapes whose output shares the memory of
-/// their input. Fails if a tensor, or the arena with the tensors that are passed by reference, exceeds `limits`.
+/// their input, and groups nodes that run together. Fails if a tensor, or the arena with the tensors that are passed by reference, exceeds `limits`.
 /// `is_called` says whether other subgraphs call this one.
 pub(crate) fn plan(
     graph: &Graph,
@@ -49,6 +50,7 @@ pub(crate) fn plan(
     check_variables(graph, subgraph)?;
     let owners = Owners::new(share(graph, steps));
     let is_passed = passed(graph, &owners, steps, is_called);
+    group(graph, &owners, steps, |id| is_passed[id.index()]);
     let needed = needed(graph, &owners, steps, |id| is_called && is_passed[id.index()]);
     let (mut lifetimes, mut elsewhere) = (Vec::new(), Vec::new());
     let (mut slots, mut places) = (vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]);
@@ -65,10 +67,7 @@ pub(crate) fn plan(
     }
     let arena = arena::plan(&lifetimes, AlignedBuffer::ALIGNMENT);
     let passed_bytes = arena::plan(&elsewhere, AlignedBuffer::ALIGNMENT).size;
-    let nodes = steps.iter().filter_map(|step| match step {
-        PlacedStep::Node(id) => Some(graph.node(*id)),
-        PlacedStep::Partition(_) => None,
-    });
+    let nodes = steps.iter().flat_map(PlacedStep::nodes_on_cpu).map(|id| graph.node(*id));
     limits.check_memory(graph, subgraph, arena.size.saturating_add(passed_bytes), nodes)?;
     let owner = |index: usize| owners.of(TensorId(index as u32)).index();
     let range = |index: usize| -> Option<Range<usize>> {

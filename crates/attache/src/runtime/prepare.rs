@@ -8,6 +8,7 @@ use attache_model::{Model, ModelLocation};
 use attache_ops::{NOT_IMPLEMENTED, OpResolver};
 
 use super::Options;
+use super::bands::Bands;
 use super::plan::{Plan, plan};
 use super::shared_weights::SharedWeights;
 use crate::limits::working_memory;
@@ -50,6 +51,8 @@ pub(crate) enum PreparedStep {
         /// The memory that a run of the node allocates.
         working: WorkingMemory,
     },
+    /// Nodes on the CPU that run together. `working` is the memory that their next run allocates, in bytes.
+    Banded { bands: Bands, working: u64 },
     /// A partition, which runs on a delegate.
     Partition(Box<PlacedPartition>),
 }
@@ -127,6 +130,11 @@ impl Prepared {
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
         let step = |step| match step {
             PlacedStep::Partition(partition) => PreparedStep::Partition(partition),
+            PlacedStep::Banded(group) => {
+                let bands = Bands::new(&graph, group, |node| shared.cache(&graph, subgraph, node));
+                let working = bands.working_bytes(&graph);
+                PreparedStep::Banded { bands, working }
+            }
             PlacedStep::Node(id) => {
                 let node = graph.node(id);
                 let (cache, working) = (shared.cache(&graph, subgraph, node), working_memory(&graph, node));
@@ -209,13 +217,8 @@ fn check_shapes(shapes: &[Option<Shape>]) -> Result<(), Error> {
 /// Returns an error that lists all nodes that the assignment leaves to the CPU and that the CPU does not
 /// implement, if there are any.
 pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Assignment) -> Result<(), Error> {
-    let unresolved = assignment.steps.iter().filter_map(|step| match step {
-        PlacedStep::Node(id) => {
-            let node = graph.node(*id);
-            Some((location(subgraph, node), node.op.missing()?.to_owned()))
-        }
-        PlacedStep::Partition(_) => None,
-    });
+    let on_cpu = assignment.steps.iter().flat_map(PlacedStep::nodes_on_cpu).map(|id| graph.node(*id));
+    let unresolved = on_cpu.filter_map(|node| Some((location(subgraph, node), node.op.missing()?.to_owned())));
     let mut unresolved: Vec<_> = unresolved.collect();
     // Registering helps where an operator is unknown, not where a form or version of it is.
     let remedy = match unresolved.iter().any(|(_, reason)| reason == NOT_IMPLEMENTED) {

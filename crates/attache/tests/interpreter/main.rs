@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bands;
 mod bindings;
 mod by_reference;
 mod cancellation;

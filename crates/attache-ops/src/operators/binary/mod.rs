@@ -8,7 +8,7 @@ use std::cell::Cell;
 use attache_base::{Activation, DataType, Element};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
 use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
@@ -264,6 +264,10 @@ impl Operator for BinaryOperator {
         let shape = output.shape;
         elementwise::binary(engine, self.function, left, right, (output.values()?, shape), self.activation);
         Ok(())
+    }
+
+    fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
+        inputs.required::<2>().iter().map(|input| RowUse::of_broadcast(input, &output)).collect()
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -6,7 +6,7 @@ mod quantized;
 use attache_base::{DataType, Element};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{BinaryOp, Expression, IntExpression, UnaryOp};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
@@ -219,6 +219,10 @@ impl Operator for UnaryOperator {
         let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
         elementwise::unary(engine, self.function, input, eval.outputs[0].values()?);
         Ok(())
+    }
+
+    fn row_uses(&self, _: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
+        Some(vec![RowUse::Same])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

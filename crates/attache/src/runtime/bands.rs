@@ -1,0 +1,268 @@
+//! Which nodes on the CPU run together, a band of rows after the other ([`group`]), and what is prepared for that
+//! ([`Bands`]).
+//!
+//! A node of a group reads of what the group makes no rows but those that it computes, so that one thread can compute a few
+//! rows of all nodes while they are in its caches, and threads meet once for the group instead of once for each node.
+//! Tensors that only the group reads are never in memory as a whole.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+
+use attache_base::DataType;
+use attache_graph::{Fact, Graph, Node, NodeId, RowUse, SharedCache, TensorId};
+
+use super::passing::{Owners, in_arena};
+use crate::limits::{multiply_adds, working_memory};
+use crate::partition::Unit;
+use crate::partition::assign::{BandedNodes, PlacedStep};
+
+/// Most nodes of a group. More would not stay in a cache together.
+const MOST_NODES: usize = 16;
+
+/// Largest row of an output, in bytes. Rows are in scratch memory, which is no part of the arena.
+const LARGEST_ROW: usize = 1 << 20;
+
+/// Replaces steps that follow each other by one where their nodes may run together. `is_passed` says which tensors are
+/// passed by reference.
+pub(crate) fn group(graph: &Graph, owners: &Owners, steps: &mut Vec<PlacedStep>, is_passed: impl Fn(TensorId) -> bool) {
+    if cfg!(attache_small) {
+        return;
+    }
+    let mut uses = vec![0usize; graph.tensors.len()];
+    let used = steps.iter().flat_map(|step| step.inputs(graph)).chain(graph.outputs.iter().copied());
+    used.for_each(|id| uses[owners.of(id).index()] += 1);
+    let mut grouped = Vec::with_capacity(steps.len());
+    let mut open = Group::default();
+    for step in mem::take(steps) {
+        let candidate = match &step {
+            PlacedStep::Node(id) => Candidate::new(graph, *id).filter(|candidate| !candidate.touches(&is_passed)),
+            PlacedStep::Banded(_) | PlacedStep::Partition(_) => None,
+        };
+        match candidate {
+            Some(candidate) if open.accepts(&candidate, owners) => open.push(candidate, owners),
+            candidate => {
+                mem::take(&mut open).close(graph, owners, &uses, &mut grouped);
+                match candidate {
+                    Some(candidate) => open.push(candidate, owners),
+                    None => grouped.push(step),
+                }
+            }
+        }
+    }
+    open.close(graph, owners, &uses, &mut grouped);
+    *steps = grouped;
+}
+
+/// A node that computes rows alone.
+struct Candidate<'a> {
+    id: NodeId,
+    node: &'a Node,
+    uses: Vec<RowUse>,
+    rows: usize,
+}
+
+impl<'a> Candidate<'a> {
+    fn new(graph: &'a Graph, id: NodeId) -> Option<Self> {
+        let node = graph.node(id);
+        let [output] = node.outputs[..] else { return None };
+        let extents @ [1, rows, ..] = image(graph.fact(output))? else { return None };
+        let uses = node.op.row_uses(&graph.input_facts(node), extents)?;
+        let fits = |(input, usage): (&Option<TensorId>, &RowUse)| {
+            let Some(input) = input else { return *usage == RowUse::Whole };
+            let fact = graph.fact(*input);
+            match usage {
+                RowUse::Whole => (fact.constant.is_some() || in_arena(fact)) && !fact.is_variable,
+                RowUse::Same => image(fact).is_some_and(|extents| extents[..2] == [1, rows]),
+                RowUse::Window { .. } => image(fact).is_some_and(|extents| extents[0] == 1),
+            }
+        };
+        let made = graph.fact(output);
+        let fits_in_scratch = made.byte_size().is_some_and(|size| size / rows <= LARGEST_ROW);
+        let is_whole = in_arena(made) && node.inputs.len() == uses.len();
+        (rows > 1 && fits_in_scratch && is_whole && node.inputs.iter().zip(&uses).all(fits)).then_some(Self {
+            id,
+            node,
+            uses,
+            rows,
+        })
+    }
+
+    fn touches(&self, is_any: impl Fn(TensorId) -> bool) -> bool {
+        self.node.inputs.iter().flatten().chain(&self.node.outputs).any(|id| is_any(*id))
+    }
+}
+
+/// Returns the extents of a tensor with four axes whose elements have whole bytes, and which has some.
+fn image(fact: &Fact) -> Option<[usize; 4]> {
+    let extents = <[usize; 4]>::try_from(&fact.shape.as_ref()?[..]).ok()?;
+    let is_plain = fact.data_type.bits().is_some_and(|bits| bits % 8 == 0) && fact.data_type != DataType::String;
+    (is_plain && !fact.is_variable && extents.iter().all(|extent| *extent > 0)).then_some(extents)
+}
+
+/// Nodes that may run together.
+#[derive(Default)]
+struct Group {
+    nodes: Vec<NodeId>,
+    rows: usize,
+    made: HashSet<TensorId>,
+    /// The owners of the memory of what is made.
+    owners: HashSet<TensorId>,
+}
+
+impl Group {
+    /// Whether a node may follow: it computes as many rows, and reads of what the group makes only the same ones.
+    fn accepts(&self, candidate: &Candidate<'_>, owners: &Owners) -> bool {
+        let reads = |(input, usage): (&Option<TensorId>, &RowUse)| {
+            input.is_none_or(|id| match self.made.contains(&id) {
+                true => *usage == RowUse::Same,
+                false => !self.owners.contains(&owners.of(id)),
+            })
+        };
+        let is_alike = self.rows == candidate.rows && self.nodes.len() < MOST_NODES;
+        is_alike && candidate.node.inputs.iter().zip(&candidate.uses).all(reads)
+    }
+
+    fn push(&mut self, candidate: Candidate<'_>, owners: &Owners) {
+        self.nodes.push(candidate.id);
+        self.rows = candidate.rows;
+        self.made.extend(&candidate.node.outputs);
+        self.owners.extend(candidate.node.outputs.iter().map(|id| owners.of(*id)));
+    }
+
+    /// Appends the step that runs the nodes; none if there is no node. `uses` counts what reads each owner of memory.
+    fn close(self, graph: &Graph, owners: &Owners, uses: &[usize], steps: &mut Vec<PlacedStep>) {
+        match self.nodes[..] {
+            [] => {}
+            [id] => steps.push(PlacedStep::Node(id)),
+            _ => {
+                let mut within: HashMap<TensorId, usize> = HashMap::new();
+                let read = self.nodes.iter().flat_map(|id| graph.node(*id).inputs.iter().flatten());
+                read.for_each(|id| *within.entry(owners.of(*id)).or_default() += 1);
+                // What nothing reads is written too: there is a place for each output of a node then.
+                let is_read_elsewhere = |id: &TensorId| {
+                    let owner = owners.of(*id);
+                    within.get(&owner).is_none_or(|count| *count < uses[owner.index()])
+                };
+                let made = self.nodes.iter().map(|id| graph.node(*id).outputs[0]);
+                let outputs = made.filter(is_read_elsewhere).collect();
+                steps.push(PlacedStep::Banded(BandedNodes { nodes: self.nodes, outputs }));
+            }
+        }
+    }
+}
+
+/// Nodes that run together, with what all runs have in common.
+pub(crate) struct Bands {
+    pub(crate) nodes: Vec<BandedNode>,
+    /// The tensors that are written to memory as a whole, in the order of the nodes that make them.
+    pub(crate) outputs: Vec<TensorId>,
+    /// Number of rows of each output.
+    pub(crate) rows: usize,
+    /// Size of one row of each slot: the memory of a band for tensors that only the group reads, one after the other.
+    pub(crate) slots: Vec<usize>,
+    /// About how long one thread takes, in nanoseconds.
+    pub(crate) nanoseconds: f64,
+    /// Number of pixels in a row of the narrowest output.
+    pub(crate) width: usize,
+}
+
+/// A node of a group.
+pub(crate) struct BandedNode {
+    pub(crate) id: NodeId,
+    pub(crate) uses: Vec<RowUse>,
+    pub(crate) shared: Arc<SharedCache>,
+    /// For each input the index of the node in the group that makes it; `None` for one from outside.
+    pub(crate) makers: Vec<Option<usize>>,
+    pub(crate) place: Place,
+    /// Size of one row of what it makes, in bytes.
+    pub(crate) row: usize,
+}
+
+/// Where the rows of what a node makes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To the output of the group with this index.
+    Output(usize),
+    /// To the slot with this index.
+    Slot(usize),
+}
+
+impl Bands {
+    /// Prepares a group. `cache` returns the shared cache of a node.
+    pub(crate) fn new(graph: &Graph, group: BandedNodes, mut cache: impl FnMut(&Node) -> Arc<SharedCache>) -> Self {
+        let BandedNodes { nodes: ids, outputs } = group;
+        let made: Vec<TensorId> = ids.iter().map(|id| graph.node(*id).outputs[0]).collect();
+        let maker = |id: &Option<TensorId>| id.and_then(|id| made.iter().position(|made| *made == id));
+        let makers: Vec<Vec<Option<usize>>> =
+            ids.iter().map(|id| graph.node(*id).inputs.iter().map(maker).collect()).collect();
+        let extents = |id: TensorId| image(graph.fact(id)).unwrap_or([1; 4]);
+        let rows = made.first().map_or(1, |id| extents(*id)[1]);
+        let mut slots = Slots::default();
+        let (mut nodes, mut nanoseconds) = (Vec::with_capacity(ids.len()), 0.0);
+        for (index, id) in ids.iter().enumerate() {
+            let node = graph.node(*id);
+            let size = graph.fact(made[index]).byte_size().unwrap_or(0);
+            let row = size / rows;
+            let place = match outputs.iter().position(|output| *output == made[index]) {
+                Some(output) => Place::Output(output),
+                None => {
+                    let last = makers.iter().rposition(|makers| makers.contains(&Some(index))).unwrap_or(index);
+                    Place::Slot(slots.take(index, last, row))
+                }
+            };
+            let output = extents(made[index]);
+            let uses = node.op.row_uses(&graph.input_facts(node), output).unwrap_or_default();
+            nanoseconds += multiply_adds(graph, node).unwrap_or(0) as f64 / PRODUCTS + size as f64 / BYTES;
+            nodes.push(BandedNode { id: *id, uses, shared: cache(node), makers: makers[index].clone(), place, row });
+        }
+        let width = made.iter().map(|id| extents(*id)[2]).min().unwrap_or(1);
+        Self { nodes, outputs, rows, slots: slots.sizes, nanoseconds, width }
+    }
+
+    /// Returns the bytes that the nodes need besides inputs and outputs: those kept from run to run of caches that are
+    /// empty, and those of each run.
+    pub(crate) fn working_bytes(&self, graph: &Graph) -> u64 {
+        let of = |node: &BandedNode| {
+            let memory = working_memory(graph, graph.node(node.id));
+            (if node.shared.is_empty() { memory.kept } else { 0 }).saturating_add(memory.scratch)
+        };
+        self.nodes.iter().map(of).fold(0, u64::saturating_add)
+    }
+}
+
+/// About how many multiply-adds one thread computes, and how many bytes it writes, in a nanosecond.
+const PRODUCTS: f64 = 20.0;
+const BYTES: f64 = 16.0;
+
+/// The assignment of slots to tensors: a slot whose tensor is read no more is used again.
+#[derive(Default)]
+struct Slots {
+    sizes: Vec<usize>,
+    /// The last node that reads each.
+    last: Vec<usize>,
+}
+
+impl Slots {
+    /// Returns a slot for rows of `size` bytes that node `first` writes and nodes up to `last` read.
+    fn take(&mut self, first: usize, last: usize, size: usize) -> usize {
+        let slot = self.last.iter().position(|last| *last < first).unwrap_or(self.sizes.len());
+        if slot == self.sizes.len() {
+            (self.sizes.push(0), self.last.push(0));
+        }
+        (self.sizes[slot], self.last[slot]) = (self.sizes[slot].max(size), last);
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_used_again_when_they_are_read_no_more() {
+        let mut slots = Slots::default();
+        assert_eq!([slots.take(0, 1, 5), slots.take(1, 3, 7), slots.take(2, 3, 9), slots.take(4, 4, 6)], [0, 1, 0, 0]);
+        assert_eq!(slots.sizes, [9, 7]);
+    }
+}
