@@ -160,7 +160,7 @@ impl Isa {
     }
 
     /// Returns the number of `f32` elements per vector.
-    pub(crate) fn lanes(self) -> usize {
+    pub fn lanes(self) -> usize {
         match self.0 {
             Kind::Portable => Portable::LANES,
             #[cfg(target_arch = "x86_64")]

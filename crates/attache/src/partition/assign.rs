@@ -24,6 +24,7 @@ pub(crate) enum PlacedStep {
     /// A node that runs on the CPU.
     Node(NodeId),
     /// Nodes that run on the CPU together, some rows of their outputs after the other.
+    #[cfg_attr(attache_small, expect(dead_code))]
     Banded(BandedNodes),
     /// A partition that runs on a delegate.
     Partition(Box<PlacedPartition>),
@@ -31,6 +32,9 @@ pub(crate) enum PlacedStep {
 
 /// Nodes that run on the CPU together.
 pub(crate) struct BandedNodes {
+    /// The smallest libraries have no such nodes, and thereby no code for them.
+    #[cfg(attache_small)]
+    pub(crate) none: std::convert::Infallible,
     /// The nodes in execution order.
     pub(crate) nodes: Vec<NodeId>,
     /// What they make and others read, in execution order.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use attache_base::DataType;
 use attache_graph::{Fact, Graph, Node, NodeId, RowUse, SharedCache, TensorId};
+use attache_kernels::Isa;
 
 use super::passing::{Owners, in_arena};
 use crate::limits::{multiply_adds, working_memory};
@@ -26,9 +27,6 @@ const LARGEST_ROW: usize = 1 << 20;
 /// Replaces steps that follow each other by one where their nodes may run together. `is_passed` says which tensors are
 /// passed by reference.
 pub(crate) fn group(graph: &Graph, owners: &Owners, steps: &mut Vec<PlacedStep>, is_passed: impl Fn(TensorId) -> bool) {
-    if cfg!(attache_small) {
-        return;
-    }
     let mut uses = vec![0usize; graph.tensors.len()];
     let used = steps.iter().flat_map(|step| step.inputs(graph)).chain(graph.outputs.iter().copied());
     used.for_each(|id| uses[owners.of(id).index()] += 1);
@@ -213,7 +211,8 @@ impl Bands {
             };
             let output = extents(made[index]);
             let uses = node.op.row_uses(&graph.input_facts(node), output).unwrap_or_default();
-            nanoseconds += multiply_adds(graph, node).unwrap_or(0) as f64 / PRODUCTS + size as f64 / BYTES;
+            let products = multiply_adds(graph, node).unwrap_or(0) as f64;
+            nanoseconds += products / products_in_nanosecond(graph.fact(made[index])) + size as f64 / BYTES;
             nodes.push(BandedNode { id: *id, uses, shared: cache(node), makers: makers[index].clone(), place, row });
         }
         let width = made.iter().map(|id| extents(*id)[2]).min().unwrap_or(1);
@@ -231,9 +230,15 @@ impl Bands {
     }
 }
 
-/// About how many multiply-adds one thread computes, and how many bytes it writes, in a nanosecond.
-const PRODUCTS: f64 = 20.0;
+/// About how many bytes one thread writes in a nanosecond.
 const BYTES: f64 = 16.0;
+
+/// About how many multiply-adds one thread computes for such an output in a nanosecond: with each vector of floats two or
+/// three, and twice as many of bytes.
+fn products_in_nanosecond(output: &Fact) -> f64 {
+    let is_float = output.data_type == DataType::Float32;
+    2.5 * Isa::detect().lanes() as f64 * if is_float { 1.0 } else { 2.0 }
+}
 
 /// The assignment of slots to tensors: a slot whose tensor is read no more is used again.
 #[derive(Default)]

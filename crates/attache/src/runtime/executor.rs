@@ -37,9 +37,8 @@ enum Step {
     /// `runtime_shapes` are the shapes of inputs and outputs in the last run; `None` if all shapes are
     /// planned.
     Node { id: NodeId, way: Way, cache: Cache, working: WorkingMemory, runtime_shapes: Option<Vec<Shape>> },
-    /// Nodes on the CPU that run together, those of the prepared step with the same index. `working` is the memory that
-    /// their next run allocates, in bytes.
-    Banded { kept: Kept, working: u64 },
+    /// Nodes on the CPU that run together, those of the prepared step with the same index.
+    Banded(Kept),
     /// A partition, which runs on a delegate.
     Partition(Delegated),
 }
@@ -73,7 +72,7 @@ impl Executor {
         }
         let step = |step: &PreparedStep| match step {
             PreparedStep::Partition(partition) => Ok(Step::Partition(partition.delegated()?)),
-            PreparedStep::Banded { working, .. } => Ok(Step::Banded { kept: Kept::default(), working: *working }),
+            PreparedStep::Banded(bands) => Ok(Step::Banded(Kept::new(bands.working_bytes(graph)))),
             PreparedStep::Node { id, cache, working } => {
                 let node = graph.node(*id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
@@ -92,7 +91,7 @@ impl Executor {
         let mut steps: Vec<Step> = prepared.steps.iter().map(step).collect::<Result<_, Error>>()?;
         let partitions = steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
-            Step::Node { .. } | Step::Banded { .. } => None,
+            Step::Node { .. } | Step::Banded(_) => None,
         });
         link(graph, &mut partitions.collect::<Vec<_>>(), &prepared.on_host);
         let run_queue = match &steps[..] {
@@ -348,7 +347,7 @@ impl Executor {
     pub(crate) fn panics(&self) -> Vec<String> {
         let panicked = self.steps.iter().filter_map(|step| match step {
             Step::Partition(partition) => partition.kernel.panicked(),
-            Step::Node { .. } | Step::Banded { .. } => None,
+            Step::Node { .. } | Step::Banded(_) => None,
         });
         panicked.collect()
     }
@@ -357,7 +356,7 @@ impl Executor {
     pub(crate) fn io_bytes(&self) -> Option<u64> {
         let counted = self.steps.iter().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition.kernel.io_bytes()),
-            Step::Node { .. } | Step::Banded { .. } => None,
+            Step::Node { .. } | Step::Banded(_) => None,
         });
         counted.sum()
     }
@@ -372,7 +371,7 @@ impl Executor {
     pub(crate) fn profile(&mut self) -> Result<Vec<KernelProfile>, Error> {
         let partitions = self.steps.iter_mut().filter_map(|step| match step {
             Step::Partition(partition) => Some(partition),
-            Step::Node { .. } | Step::Banded { .. } => None,
+            Step::Node { .. } | Step::Banded(_) => None,
         });
         partitions
             .map(|partition| partition.kernel.profile().map_err(|error| Error::delegate(&partition.delegate, &error)))
@@ -425,10 +424,9 @@ impl Executor {
             host.subgraphs.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
-                Step::Banded { kept, working } => {
-                    let PreparedStep::Banded { bands, .. } = &prepared.steps[index] else { continue };
-                    let result = require_memory(mem::take(working)).map_err(|error| (bands.nodes[0].id, error));
-                    let result = result.and_then(|()| run_banded(graph, bands, kept, memory, &host, times.as_mut()));
+                Step::Banded(kept) => {
+                    let PreparedStep::Banded(bands) = &prepared.steps[index] else { continue };
+                    let result = run_banded(graph, bands, kept, memory, &host, times.as_mut());
                     result.map_err(|(id, error)| Error::operator(location(*subgraph, graph.node(id)), &error))?;
                 }
                 Step::Node { id, .. } => {

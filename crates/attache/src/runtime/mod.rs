@@ -7,6 +7,7 @@
 //! other subgraphs, which operators call, and the resource variables. This module does not depend on the
 //! public interpreter.
 
+#[cfg_attr(attache_small, path = "no_bands.rs")]
 mod bands;
 mod cancellation;
 mod environment;

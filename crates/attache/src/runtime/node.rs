@@ -1,6 +1,7 @@
 //! Runs one node on the CPU: [`run_node`] if its shapes are planned, [`run_resized`] if some are known only
 //! at run time. `by_reference` has the nodes that pass tensors on or update them in place.
 
+#[cfg_attr(attache_small, path = "node/no_bands.rs")]
 pub(super) mod bands;
 pub(super) mod by_reference;
 

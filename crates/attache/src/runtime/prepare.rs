@@ -51,8 +51,8 @@ pub(crate) enum PreparedStep {
         /// The memory that a run of the node allocates.
         working: WorkingMemory,
     },
-    /// Nodes on the CPU that run together. `working` is the memory that their next run allocates, in bytes.
-    Banded { bands: Bands, working: u64 },
+    /// Nodes on the CPU that run together.
+    Banded(Bands),
     /// A partition, which runs on a delegate.
     Partition(Box<PlacedPartition>),
 }
@@ -131,9 +131,7 @@ impl Prepared {
         let step = |step| match step {
             PlacedStep::Partition(partition) => PreparedStep::Partition(partition),
             PlacedStep::Banded(group) => {
-                let bands = Bands::new(&graph, group, |node| shared.cache(&graph, subgraph, node));
-                let working = bands.working_bytes(&graph);
-                PreparedStep::Banded { bands, working }
+                PreparedStep::Banded(Bands::new(&graph, group, |node| shared.cache(&graph, subgraph, node)))
             }
             PlacedStep::Node(id) => {
                 let node = graph.node(id);

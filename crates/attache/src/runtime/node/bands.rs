@@ -16,21 +16,34 @@ use super::super::host::NodeHost;
 use super::super::memory::{Few, Memory, Readable};
 use super::super::poison::poison;
 use super::Lists;
+use crate::limits::require_memory;
 
-/// Size of the rows of a band that only the nodes of the group read, in bytes: they and what the nodes read besides stay in
-/// a cache of the second level.
-const BAND_BYTES: usize = 1 << 18;
+/// Size of the rows of a band that only the nodes of the group read, in bytes. They fit in a large cache of the second level;
+/// in smaller bands, more of the time goes to rows that windows of two bands read, and to reading weights again.
+const BAND_BYTES: usize = 1 << 20;
 
 /// Largest size of all rows that only the nodes of the group read, where they are computed node by node.
-const LARGEST_BYTES: usize = 1 << 22;
+const LARGEST_BYTES: usize = 1 << 24;
 
 /// Fewest pixels of a band, of which a matrix product computes several at once.
 const LEAST_PIXELS: usize = 48;
 
-/// What a group keeps from run to run for each part into which its rows are divided.
-#[derive(Default)]
+/// Time that a part takes for a node, in nanoseconds, from which on threads have several parts.
+const LONG: f64 = 8e3;
+
+/// What a group keeps from run to run.
 pub(crate) struct Kept {
+    /// For each part into which the rows are divided.
     parts: Vec<KeptPart>,
+    /// The memory that the next run allocates, in bytes.
+    working: u64,
+}
+
+impl Kept {
+    /// Keeps nothing yet. The first run allocates `working` bytes.
+    pub(crate) fn new(working: u64) -> Self {
+        Self { parts: Vec::new(), working }
+    }
 }
 
 #[derive(Default)]
@@ -73,6 +86,7 @@ pub(crate) fn run_banded(
     times: Option<&mut Vec<(NodeId, f64)>>,
 ) -> Result<(), Failed> {
     let start = times.is_some().then(Stopwatch::start);
+    require_memory(mem::take(&mut kept.working)).map_err(|error| (bands.nodes[0].id, error))?;
     let (readable, mut written) = memory.split(&bands.outputs);
     let division = Division::new(bands, host.parallel);
     if kept.parts.len() < division.parts {
@@ -121,13 +135,15 @@ impl Division {
         let row: usize = bands.slots.iter().sum();
         let least = LEAST_PIXELS.div_ceil(bands.width);
         let band = (BAND_BYTES / row.max(1)).max(least.min(LARGEST_BYTES / row.max(1))).max(1);
-        // Each thread has a part, and has several if they are large enough to compute well.
-        let most = (bands.rows * bands.width / LEAST_PIXELS).max(threads).min(bands.rows);
-        let parts = Engine::new(parallel).tasks(bands.nanoseconds, most);
+        // Each thread has a part, and several where they are so long that evaluating their nodes adds little.
+        let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
+        let most = (threads * (long as usize).clamp(1, 4)).min(bands.rows * bands.width / LEAST_PIXELS).max(threads);
+        let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.rows));
         let parts = if parts > threads { parts / threads * threads } else { parts };
-        // Where there are but few rows for each thread, some would wait: the threads divide each node instead.
-        let rounds = bands.rows.div_ceil(threads) * threads;
-        match parts > 1 && bands.rows * 10 < rounds * 9 && row * bands.rows <= LARGEST_BYTES {
+        match parts > 1
+            && row * bands.rows <= LARGEST_BYTES
+            && is_better_node_by_node(bands, parts.min(threads), threads)
+        {
             true => Self { parts: 1, band: bands.rows },
             false => Self { parts, band },
         }
@@ -138,6 +154,20 @@ impl Division {
         rows * index / self.parts..rows * (index + 1) / self.parts
     }
 }
+
+/// Whether threads that divide each node take less time than threads that divide the rows of all nodes. There may be too few
+/// rows for them to have the same number each, or to multiply matrices well; but they meet once for each node.
+fn is_better_node_by_node(bands: &Bands, parts: usize, threads: usize) -> bool {
+    let share = bands.rows.div_ceil(parts);
+    let slower = if share * bands.width < LEAST_PIXELS / 2 { 1.5 } else { 1.0 };
+    let banded = bands.nanoseconds * share as f64 / bands.rows as f64 * slower;
+    let meetings = (bands.nodes.len() - 1) as f64 * (MEETING + MEETING_EACH * threads as f64);
+    bands.nanoseconds / threads as f64 + meetings < banded
+}
+
+/// About how long it takes threads to meet, in nanoseconds, and how much longer with each of them.
+const MEETING: f64 = 1500.0;
+const MEETING_EACH: f64 = 150.0;
 
 /// What all parts of a run have in common.
 struct Run<'a> {
