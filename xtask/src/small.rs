@@ -44,7 +44,7 @@ pub(crate) fn library(package: &str, profile: &str, types: &str) -> Command {
     if profile == PROFILE {
         let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
         flags.push(OsString::from(format!(" {}", CODE.join(" "))));
-        command.env("RUSTFLAGS", flags).args(["--features", "attache/_small"]);
+        command.env("RUSTFLAGS", flags);
     }
     command
 }

@@ -164,7 +164,7 @@ fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[u
         return body.copy_from_slice(source);
     }
     let pieces = source.chunks_exact(source.len() / shape[0]).zip(body.chunks_exact_mut(chunk));
-    if let ([_, length @ 1..=SHORT], [_, before]) = (shape, before) {
+    if let ([_, length @ 1..=SHORT], [_, before], false) = (shape, before, cfg!(attache_small)) {
         for (source, target) in pieces {
             target[..*before].fill(value);
             copy_short(source, &mut target[*before..][..*length]);

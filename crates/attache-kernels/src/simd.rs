@@ -62,7 +62,10 @@ impl Level {
 
     /// Returns the level that the environment variable names; `None` if it is not set.
     fn named() -> Result<Option<Self>, String> {
-        let Some(name) = std::env::var_os(LIMIT) else { return Ok(None) };
+        if cfg!(attache_small) {
+            return Ok(None);
+        }
+        let Some(name) = std::env::var_os(LIMIT).filter(|name| !name.is_empty()) else { return Ok(None) };
         let level = LEVELS.iter().find(|(known, _)| *known == name);
         let known = || LEVELS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         level.map(|(_, level)| Some(*level)).ok_or_else(|| {

@@ -105,7 +105,7 @@ impl Chunk<'_> {
         let block = if walk.steps == [1, 1] { length } else { length.min(BLOCK) };
         let (mut l_repeated, mut r_repeated) = ([0.0; BLOCK], [0.0; BLOCK]);
         let mut rows = output.chunks_exact_mut(length);
-        walk.for_each_row(start / walk.row, rows.len(), |[l, r]| {
+        walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
             let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
             if l_step == 0 {
                 l_repeated[..block].fill(left[0]);

@@ -75,9 +75,8 @@ impl<const N: usize> Walk<N> {
     }
 
     /// Calls `visit` with the offset of the row in each operand, in elements, for `count` rows starting at
-    /// row `first`.
-    #[inline(always)]
-    pub(crate) fn for_each_row(&self, first: usize, count: usize, mut visit: impl FnMut([usize; N])) {
+    /// row `first`. Not generic, so that it is compiled once for all functions.
+    pub(crate) fn for_each_row(&self, first: usize, count: usize, visit: &mut dyn FnMut([usize; N])) {
         let rank = self.extents.len();
         let mut index = vec![0; rank];
         let mut offsets = [0; N];
@@ -126,7 +125,7 @@ pub fn broadcast2<A: Copy, B: Copy, C>(
     }
     let walk = Walk::new(shape, [left_shape, right_shape]);
     let mut rows = output.chunks_exact_mut(walk.row);
-    walk.for_each_row(0, walk.rows(), |[l, r]| {
+    walk.for_each_row(0, walk.rows(), &mut |[l, r]| {
         for (index, value) in rows.next().into_iter().flatten().enumerate() {
             *value = function(left[l + index * walk.steps[0]], right[r + index * walk.steps[1]]);
         }
@@ -155,7 +154,7 @@ pub fn broadcast3<A: Copy, B: Copy, C: Copy, D>(
     }
     let walk = Walk::new(shape, [first_shape, second_shape, third_shape]);
     let mut rows = output.chunks_exact_mut(walk.row);
-    walk.for_each_row(0, walk.rows(), |[a, b, c]| {
+    walk.for_each_row(0, walk.rows(), &mut |[a, b, c]| {
         for (index, value) in rows.next().into_iter().flatten().enumerate() {
             let [x, y, z] = walk.steps.map(|step| index * step);
             *value = function(first[a + x], second[b + y], third[c + z]);

@@ -304,7 +304,7 @@ impl<T: Stored> Multiversioned for Chunk<'_, T> {
         let length = walk.row.min(output.len());
         let rows = output.len() / length;
         let (mut left, mut right, mut filled) = ([0; BLOCK], [0; BLOCK], 0);
-        walk.for_each_row(start / walk.row, rows, |offsets| {
+        walk.for_each_row(start / walk.row, rows, &mut |offsets| {
             let mut done = 0;
             while done < length {
                 let count = (BLOCK - filled).min(length - done);

@@ -121,7 +121,7 @@ impl Operator for Conv2d {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval.host.band());
+        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval);
         let activation = self.0.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),

@@ -166,7 +166,7 @@ impl Operator for DepthwiseConv2d {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
-        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval.host.band());
+        let convolution = banded(self.convolution(input.shape, filter.shape)?, eval);
         let activation = self.parameters.activation;
         match Arithmetic::of(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),

@@ -72,7 +72,9 @@ pub(crate) fn row_uses(convolution: &Convolution, inputs: Facts<'_>) -> Option<V
 }
 
 /// Returns the part of a convolution that computes a band of its output's rows, from the rows of the image that they read.
-pub(crate) fn banded(convolution: Convolution, band: Option<Band>) -> Convolution {
+pub(crate) fn banded(convolution: Convolution, eval: &Eval<'_>) -> Convolution {
+    // The smallest libraries compute no bands.
+    let band = if cfg!(attache_small) { None } else { eval.host.band() };
     let Some(Band { rows, before }) = band else { return convolution };
     let Convolution { output: [_, width, channels], before: [_, left], .. } = convolution;
     Convolution { output: [rows, width, channels], before: [before, left], ..convolution }

@@ -201,7 +201,8 @@ impl InterpreterBuilder {
     ///
     /// If the model is invalid or exceeds the limits, if an operator is neither implemented nor taken by a delegate, if
     /// delegation is required and an operator is left to the CPU, if the signature or an input with a shape does not
-    /// exist, if a delegate's device is lost or out of memory, or if the library was built without the rounding.
+    /// exist, if a delegate's device is lost or out of memory, if the library was built without the rounding, or if
+    /// the environment variable `ATTACHE_MAX_ISA` names no instruction set.
     pub fn compile(self) -> Result<CompiledModel, Error> {
         if cfg!(attache_small) && self.options.rounding != IntegerRounding::Reference {
             return Err(Error::new(ErrorKind::Unsupported, "this small library rounds as the reference kernels alone"));

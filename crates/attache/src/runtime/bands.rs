@@ -3,14 +3,14 @@
 //!
 //! A node of a group reads of what the group makes no rows but those that it computes, so that one thread can compute a few
 //! rows of all nodes while they are in its caches, and threads meet once for the group instead of once for each node.
-//! Tensors that only the group reads are never in memory as a whole.
+//! Tensors that only the group reads are not in the arena: a band of them is in the scratch memory of a thread.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
 use attache_base::DataType;
-use attache_graph::{Fact, Graph, Node, NodeId, RowUse, SharedCache, TensorId};
+use attache_graph::{Fact, Graph, Node, NodeId, RowUse, SharedCache, TensorId, WorkingMemory};
 use attache_kernels::Isa;
 
 use super::passing::{Owners, in_arena};
@@ -22,7 +22,10 @@ use crate::partition::assign::{BandedNodes, PlacedStep};
 const MOST_NODES: usize = 16;
 
 /// Largest row of an output, in bytes. Rows are in scratch memory, which is no part of the arena.
-const LARGEST_ROW: usize = 1 << 20;
+const LARGEST_ROW: usize = 1 << 18;
+
+/// Largest size of all rows that only the nodes of a group read, where they are computed node by node.
+pub(crate) const LARGEST_BYTES: usize = 1 << 24;
 
 /// Replaces steps that follow each other by one where their nodes may run together. `is_passed` says which tensors are
 /// passed by reference.
@@ -30,15 +33,18 @@ pub(crate) fn group(graph: &Graph, owners: &Owners, steps: &mut Vec<PlacedStep>,
     let mut uses = vec![0usize; graph.tensors.len()];
     let used = steps.iter().flat_map(|step| step.inputs(graph)).chain(graph.outputs.iter().copied());
     used.for_each(|id| uses[owners.of(id).index()] += 1);
+    let last_reads = last_reads(graph, owners, steps);
     let mut grouped = Vec::with_capacity(steps.len());
     let mut open = Group::default();
-    for step in mem::take(steps) {
+    for (index, step) in mem::take(steps).into_iter().enumerate() {
         let candidate = match &step {
             PlacedStep::Node(id) => Candidate::new(graph, *id).filter(|candidate| !candidate.touches(&is_passed)),
             PlacedStep::Banded(_) | PlacedStep::Partition(_) => None,
         };
         match candidate {
-            Some(candidate) if open.accepts(&candidate, owners) => open.push(candidate, owners),
+            Some(candidate) if open.accepts(&candidate, owners, index + NEAR, &last_reads) => {
+                open.push(candidate, owners)
+            }
             candidate => {
                 mem::take(&mut open).close(graph, owners, &uses, &mut grouped);
                 match candidate {
@@ -50,6 +56,20 @@ pub(crate) fn group(graph: &Graph, owners: &Owners, steps: &mut Vec<PlacedStep>,
     }
     open.close(graph, owners, &uses, &mut grouped);
     *steps = grouped;
+}
+
+/// Within so many steps, what a node makes from nothing of its group is read for the last time. Otherwise the group would
+/// keep tensors in memory at once that follow each other.
+const NEAR: usize = 4;
+
+/// Returns for each owner of memory the last step that reads it; the greatest number for outputs of the graph.
+fn last_reads(graph: &Graph, owners: &Owners, steps: &[PlacedStep]) -> Vec<usize> {
+    let mut last = vec![0; graph.tensors.len()];
+    for (index, step) in steps.iter().enumerate() {
+        step.inputs(graph).into_iter().for_each(|id| last[owners.of(id).index()] = index);
+    }
+    graph.outputs.iter().for_each(|id| last[owners.of(*id).index()] = usize::MAX);
+    last
 }
 
 /// A node that computes rows alone.
@@ -109,16 +129,20 @@ struct Group {
 }
 
 impl Group {
-    /// Whether a node may follow: it computes as many rows, and reads of what the group makes only the same ones.
-    fn accepts(&self, candidate: &Candidate<'_>, owners: &Owners) -> bool {
+    /// Whether a node may follow: it computes as many rows, reads of what the group makes only the same ones, and reads some
+    /// of it, or makes what no step after `near` reads.
+    fn accepts(&self, candidate: &Candidate<'_>, owners: &Owners, near: usize, last_reads: &[usize]) -> bool {
+        let Candidate { node, uses, rows, .. } = candidate;
         let reads = |(input, usage): (&Option<TensorId>, &RowUse)| {
             input.is_none_or(|id| match self.made.contains(&id) {
                 true => *usage == RowUse::Same,
                 false => !self.owners.contains(&owners.of(id)),
             })
         };
-        let is_alike = self.rows == candidate.rows && self.nodes.len() < MOST_NODES;
-        is_alike && candidate.node.inputs.iter().zip(&candidate.uses).all(reads)
+        let is_alike = self.rows == *rows && self.nodes.len() < MOST_NODES;
+        let is_joined = node.inputs.iter().flatten().any(|id| self.made.contains(id));
+        let is_brief = || node.outputs.iter().all(|id| last_reads[owners.of(*id).index()] <= near);
+        is_alike && node.inputs.iter().zip(uses).all(reads) && (is_joined || is_brief())
     }
 
     fn push(&mut self, candidate: Candidate<'_>, owners: &Owners) {
@@ -219,15 +243,26 @@ impl Bands {
         Self { nodes, outputs, rows, slots: slots.sizes, nanoseconds, width }
     }
 
-    /// Returns the bytes that the nodes need besides inputs and outputs: those kept from run to run of caches that are
-    /// empty, and those of each run.
-    pub(crate) fn working_bytes(&self, graph: &Graph) -> u64 {
+    /// Returns the memory that the nodes need besides inputs and outputs.
+    pub(crate) fn working_memory(&self, graph: &Graph) -> WorkingMemory {
         let of = |node: &BandedNode| {
             let memory = working_memory(graph, graph.node(node.id));
-            (if node.shared.is_empty() { memory.kept } else { 0 }).saturating_add(memory.scratch)
+            WorkingMemory { kept: if node.shared.is_empty() { memory.kept } else { 0 }, ..memory }
         };
-        self.nodes.iter().map(of).fold(0, u64::saturating_add)
+        let slots = self.slots.iter().fold(0usize, |sum, row| sum.saturating_add(row.saturating_mul(self.rows)));
+        let scratch = self.nodes.iter().map(|node| of(node).scratch).max().unwrap_or(0);
+        WorkingMemory {
+            kept: self.nodes.iter().map(|node| of(node).kept).fold(0, u64::saturating_add),
+            scratch: scratch.saturating_add(slots.min(LARGEST_BYTES) as u64),
+        }
     }
+}
+
+/// Returns an upper bound of the scratch memory, in bytes, for what only the nodes of a step read.
+pub(crate) fn scratch_bytes(graph: &Graph, step: &PlacedStep) -> usize {
+    let PlacedStep::Banded(BandedNodes { nodes, outputs, .. }) = step else { return 0 };
+    let made = nodes.iter().flat_map(|id| &graph.node(*id).outputs).filter(|id| !outputs.contains(id));
+    made.filter_map(|id| graph.fact(*id).byte_size()).fold(0, usize::saturating_add).min(LARGEST_BYTES)
 }
 
 /// About how many bytes one thread writes in a nanosecond.

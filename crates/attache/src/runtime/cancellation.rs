@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind};
 
 /// Cancels runs of an interpreter from any thread. Clones cancel the same interpreter.
 ///
-/// A run that is cancelled ends before its next operator on the CPU or its next partition, with an error of kind
+/// A run that is cancelled ends before its next operator, or group of operators, on the CPU or its next partition, with an error of kind
 /// [`ErrorKind::Cancelled`]. A partition that was submitted to a device finishes there, and its outputs are not read. The
 /// outputs of a cancelled run have no value, variables are as they were before it, and the interpreter can run again.
 ///

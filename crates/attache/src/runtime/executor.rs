@@ -72,7 +72,7 @@ impl Executor {
         }
         let step = |step: &PreparedStep| match step {
             PreparedStep::Partition(partition) => Ok(Step::Partition(partition.delegated()?)),
-            PreparedStep::Banded(bands) => Ok(Step::Banded(Kept::new(bands.working_bytes(graph)))),
+            PreparedStep::Banded(bands) => Ok(Step::Banded(Kept::new(bands.working_memory(graph)))),
             PreparedStep::Node { id, cache, working } => {
                 let node = graph.node(*id);
                 let mut tensors = node.inputs.iter().flatten().chain(&node.outputs);
@@ -426,8 +426,14 @@ impl Executor {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,
                 Step::Banded(kept) => {
                     let PreparedStep::Banded(bands) = &prepared.steps[index] else { continue };
-                    let result = run_banded(graph, bands, kept, memory, &host, times.as_mut());
+                    let mut spent = Vec::new();
+                    let result = run_banded(graph, bands, kept, memory, &host, is_timed.then_some(&mut spent));
                     result.map_err(|(id, error)| Error::operator(location(*subgraph, graph.node(id)), &error))?;
+                    for (id, milliseconds) in spent {
+                        let operator = graph.node(id).op.name();
+                        tracing::trace!(operator, us = (1e3 * milliseconds) as u64, "node");
+                        times.iter_mut().for_each(|times| times.push((id, milliseconds)));
+                    }
                 }
                 Step::Node { id, .. } => {
                     let (id, node) = (*id, graph.node(*id));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attache_graph::{Graph, Node, SharedCache, TensorId};
+use attache_graph::{Graph, Node, SharedCache, TensorId, WorkingMemory};
 
 use super::passing::Owners;
 use crate::partition::assign::{BandedNodes, PlacedStep};
@@ -17,7 +17,11 @@ impl Bands {
         match group.none {}
     }
 
-    pub(crate) fn working_bytes(&self, _: &Graph) -> u64 {
+    pub(crate) fn working_memory(&self, _: &Graph) -> WorkingMemory {
         match *self {}
     }
+}
+
+pub(crate) fn scratch_bytes(_: &Graph, _: &PlacedStep) -> usize {
+    0
 }

@@ -7,7 +7,7 @@ use attache_base::{AlignedBuffer, DataType, arena};
 use attache_graph::{Fact, Graph, TensorId};
 use attache_model::ModelLocation;
 
-use super::bands::group;
+use super::bands::{group, scratch_bytes};
 use super::passing::{Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
 use crate::limits::exceeded;
 use crate::partition::Unit;
@@ -68,7 +68,9 @@ pub(crate) fn plan(
     let arena = arena::plan(&lifetimes, AlignedBuffer::ALIGNMENT);
     let passed_bytes = arena::plan(&elsewhere, AlignedBuffer::ALIGNMENT).size;
     let nodes = steps.iter().flat_map(PlacedStep::nodes_on_cpu).map(|id| graph.node(*id));
-    limits.check_memory(graph, subgraph, arena.size.saturating_add(passed_bytes), nodes)?;
+    let scratch = steps.iter().map(|step| scratch_bytes(graph, step)).max().unwrap_or(0);
+    let size = arena.size.saturating_add(passed_bytes).saturating_add(scratch);
+    limits.check_memory(graph, subgraph, size, nodes)?;
     let owner = |index: usize| owners.of(TensorId(index as u32)).index();
     let range = |index: usize| -> Option<Range<usize>> {
         let offset = arena.offsets[slots[owner(index)]?];

@@ -90,6 +90,7 @@ impl Network {
         self.builder.operator(0, OperatorBuilder::new(operator, inputs.iter().copied(), [output]).options(options));
     }
 
+    // Long because it has an arm for each operator.
     fn grow(&mut self) {
         let (input, [height, width, channels]) = *self.images.last().unwrap();
         let same = self.images.iter().filter(|(_, extents)| *extents == [height, width, channels]).copied();

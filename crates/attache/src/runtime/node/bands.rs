@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use attache_base::{IntegerRounding, Parallel, Serial, Shape, Stopwatch};
 use attache_graph::{
     Band, Cache, Eval, Graph, Host, Node, NodeId, OpError, PassedTensor, RowUse, TensorId, TensorMut, TensorRef,
+    WorkingMemory,
 };
 use attache_kernels::{Engine, scratch};
 use smallvec::SmallVec;
 
-use super::super::bands::{BandedNode, Bands, Place};
+use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place};
 use super::super::host::NodeHost;
 use super::super::memory::{Few, Memory, Readable};
 use super::super::poison::poison;
@@ -22,8 +23,8 @@ use crate::limits::require_memory;
 /// in smaller bands, more of the time goes to rows that windows of two bands read, and to reading weights again.
 const BAND_BYTES: usize = 1 << 20;
 
-/// Largest size of all rows that only the nodes of the group read, where they are computed node by node.
-const LARGEST_BYTES: usize = 1 << 24;
+/// Largest size of a band that is made larger so that it has enough pixels.
+const LARGEST_BAND: usize = 1 << 22;
 
 /// Fewest pixels of a band, of which a matrix product computes several at once.
 const LEAST_PIXELS: usize = 48;
@@ -35,13 +36,13 @@ const LONG: f64 = 8e3;
 pub(crate) struct Kept {
     /// For each part into which the rows are divided.
     parts: Vec<KeptPart>,
-    /// The memory that the next run allocates, in bytes.
-    working: u64,
+    /// The memory that the next run allocates.
+    working: WorkingMemory,
 }
 
 impl Kept {
-    /// Keeps nothing yet. The first run allocates `working` bytes.
-    pub(crate) fn new(working: u64) -> Self {
+    /// Keeps nothing yet.
+    pub(crate) fn new(working: WorkingMemory) -> Self {
         Self { parts: Vec::new(), working }
     }
 }
@@ -86,7 +87,8 @@ pub(crate) fn run_banded(
     times: Option<&mut Vec<(NodeId, f64)>>,
 ) -> Result<(), Failed> {
     let start = times.is_some().then(Stopwatch::start);
-    require_memory(mem::take(&mut kept.working)).map_err(|error| (bands.nodes[0].id, error))?;
+    let working = mem::take(&mut kept.working.kept).saturating_add(kept.working.scratch);
+    require_memory(working).map_err(|error| (bands.nodes[0].id, error))?;
     let (readable, mut written) = memory.split(&bands.outputs);
     let division = Division::new(bands, host.parallel);
     if kept.parts.len() < division.parts {
@@ -134,14 +136,14 @@ impl Division {
         let threads = parallel.threads();
         let row: usize = bands.slots.iter().sum();
         let least = LEAST_PIXELS.div_ceil(bands.width);
-        let band = (BAND_BYTES / row.max(1)).max(least.min(LARGEST_BYTES / row.max(1))).max(1);
+        let band = (BAND_BYTES / row.max(1)).max(least.min(LARGEST_BAND / row.max(1))).max(1);
         // Each thread has a part, and several where they are so long that evaluating their nodes adds little.
         let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
         let most = (threads * (long as usize).clamp(1, 4)).min(bands.rows * bands.width / LEAST_PIXELS).max(threads);
         let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.rows));
         let parts = if parts > threads { parts / threads * threads } else { parts };
         match parts > 1
-            && row * bands.rows <= LARGEST_BYTES
+            && row.saturating_mul(bands.rows) <= LARGEST_BYTES
             && is_better_node_by_node(bands, parts.min(threads), threads)
         {
             true => Self { parts: 1, band: bands.rows },

@@ -1,6 +1,6 @@
 //! Stands for `bands.rs` in the smallest libraries, where each node runs alone.
 
-use attache_graph::{Graph, NodeId, OpError};
+use attache_graph::{Graph, NodeId, OpError, WorkingMemory};
 
 use super::super::bands::Bands;
 use super::super::host::NodeHost;
@@ -9,7 +9,7 @@ use super::super::memory::Memory;
 pub(crate) struct Kept;
 
 impl Kept {
-    pub(crate) fn new(_: u64) -> Self {
+    pub(crate) fn new(_: WorkingMemory) -> Self {
         Self
     }
 }
