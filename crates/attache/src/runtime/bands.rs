@@ -288,7 +288,8 @@ impl Slots {
     fn take(&mut self, first: usize, last: usize, size: usize) -> usize {
         let slot = self.last.iter().position(|last| *last < first).unwrap_or(self.sizes.len());
         if slot == self.sizes.len() {
-            (self.sizes.push(0), self.last.push(0));
+            self.sizes.push(0);
+            self.last.push(0);
         }
         (self.sizes[slot], self.last[slot]) = (self.sizes[slot].max(size), last);
         slot
