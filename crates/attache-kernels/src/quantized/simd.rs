@@ -14,7 +14,9 @@ use super::neon::Neon;
 use super::x86;
 use crate::Isa;
 use crate::gemm::Target;
-use crate::simd::{Kind as IsaKind, Level, PORTABLE_ROWS};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Level;
+use crate::simd::{Kind as IsaKind, PORTABLE_ROWS};
 
 /// The integer multiplication instructions that an [`Isa`] uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
