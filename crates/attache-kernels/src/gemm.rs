@@ -187,6 +187,7 @@ pub(crate) struct Split {
 impl Split {
     /// Splits `rows` units of `height` rows each and `panels` panels, which take about `nanoseconds` in total. Rows are
     /// split first, because then each task reads the weights only once. Panels are split if there are few rows.
+    // Short beside any product; inlined, it would add half a kilobyte to each kind of them.
     #[inline(never)]
     pub(crate) fn new(engine: &Engine, rows: usize, height: usize, panels: usize, nanoseconds: f64) -> Self {
         let tasks = engine.tasks(nanoseconds, rows.max(1) * panels.max(1));

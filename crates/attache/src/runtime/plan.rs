@@ -39,8 +39,8 @@ pub(crate) struct Plan {
 }
 
 /// Plans the arena for a run of `steps`. Removes from `steps` the reshapes whose output shares the memory of
-/// their input, and groups nodes that run together. Fails if a tensor, or the arena with the tensors that are passed by reference, exceeds `limits`.
-/// `is_called` says whether other subgraphs call this one.
+/// their input, and groups nodes that run together. Fails if a tensor, or the arena with the tensors that are passed
+/// by reference and the scratch memory of groups, exceeds `limits`. `is_called` says whether other subgraphs call this one.
 pub(crate) fn plan(
     graph: &Graph,
     (subgraph, is_called): (usize, bool),
