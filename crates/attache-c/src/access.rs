@@ -125,6 +125,16 @@ impl<'a> Access<'a> {
         let _ = either!(self, runs => runs.unbind_output(position));
     }
 
+    /// Returns the memory that runs use for a tensor, an input or else an output, as long as the shapes stay; `None` where
+    /// runs need copies.
+    pub(crate) fn memory(&mut self, input: Option<usize>, output: Option<usize>) -> Option<&mut [u8]> {
+        match (input, output) {
+            (Some(position), _) => either!(self, runs => runs.input_memory(position)),
+            (None, Some(position)) => either!(self, runs => runs.output_memory(position)),
+            (None, None) => None,
+        }
+    }
+
     /// Copies the value of an input.
     pub(crate) fn read_input(&mut self, position: usize, into: &mut [u8]) -> Result<(), Fault> {
         let bytes = either!(self, runs => runs.input_bytes_mut(position));

@@ -110,13 +110,13 @@ pub(crate) mod tests {
     }
 
     /// Writes `value` to all elements of a tensor where they are, as programs do.
-    fn fill(state: &mut State, tensor: usize, value: f32) {
+    pub(crate) fn fill(state: &mut State, tensor: usize, value: f32) {
         let storage = state.subgraph_mut(MAIN).unwrap().storage.get_mut(&tensor).unwrap();
         let bytes = storage.bytes_mut().unwrap();
         bytes.chunks_exact_mut(4).for_each(|element| element.copy_from_slice(&value.to_le_bytes()));
     }
 
-    fn difference(state: &mut State) -> Vec<f32> {
+    pub(crate) fn difference(state: &mut State) -> Vec<f32> {
         state.invoke(MAIN).unwrap();
         let bytes = state.subgraph(MAIN).unwrap().storage[&2].bytes().unwrap();
         bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
@@ -161,17 +161,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_delegate_that_is_added_later_takes_the_memory_as_it_is() {
+    fn a_delegate_that_is_added_later_takes_the_values_of_inputs() {
         let mut state = State::new(&model(), Configuration::default(), 1).unwrap();
         state.allocate(MAIN).unwrap();
         assert_eq!(is_bound(&state), [false; 3]);
         fill(&mut state, 0, 1.0);
         fill(&mut state, 1, 2.0);
-        let before = [0, 1, 2].map(|tensor| state.address(MAIN, tensor).unwrap());
         state.rebuild(on_gpu()).unwrap();
         assert_eq!(is_bound(&state), [true; 3]);
         assert_eq!(difference(&mut state), [-1.0; 4]);
-        assert_eq!([0, 1, 2].map(|tensor| state.address(MAIN, tensor).unwrap()), before);
     }
 
     #[test]

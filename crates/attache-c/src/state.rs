@@ -24,10 +24,11 @@ pub(crate) const MAIN: usize = 0;
 pub(crate) struct State {
     pub(crate) model: Model,
     pub(crate) configuration: Configuration,
+    address: usize,
+    /// They go before the interpreter, whose memory they may use.
+    subgraphs: BTreeMap<usize, Subgraph>,
     /// `None` if the model cannot be prepared: the program has to set other shapes, or add operators or delegates.
     pub(crate) interpreter: Option<Interpreter>,
-    address: usize,
-    subgraphs: BTreeMap<usize, Subgraph>,
     /// Whether inputs and outputs may stay on devices.
     pub(crate) may_stay: bool,
 }
@@ -263,7 +264,8 @@ impl State {
                 subgraph.write_strings(position, &mut access)?;
                 continue;
             }
-            let storage = subgraph.storage.get(&(*tensor as usize)).filter(|_| !subgraph.bound.has_input(position));
+            let storage = subgraph.storage.get(&(*tensor as usize)).filter(|storage| !storage.is_shared());
+            let storage = storage.filter(|_| !subgraph.bound.has_input(position));
             if let Some(bytes) = storage.and_then(Storage::bytes) {
                 access.write(position, &bytes[..subgraph.tensors.bytes(*tensor as usize)])?;
             }
@@ -388,7 +390,12 @@ impl State {
         for subgraph in self.subgraphs.values().filter(|subgraph| subgraph.is_allocated) {
             Access::new(&mut built, subgraph.index)?.resize(&subgraph.shapes)?;
         }
+        self.subgraphs.values_mut().try_for_each(Subgraph::detach)?;
         (self.interpreter, self.configuration) = (built, configuration);
+        for subgraph in self.subgraphs.values_mut().filter(|subgraph| subgraph.is_allocated) {
+            let mut access = Access::new(&mut self.interpreter, subgraph.index)?;
+            subgraph.give_addresses(&mut access)?;
+        }
         // The new interpreter uses nothing yet.
         self.subgraphs.values_mut().for_each(|subgraph| subgraph.bound = Bound::default());
         self.bind_all();
@@ -505,6 +512,9 @@ impl Subgraph {
         }
         let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);
+        if storage.is_shared() {
+            return self.tensors.note_output(tensor, may_stay);
+        }
         storage.fit(size)?;
         access.read(position, &mut storage.bytes_mut().unwrap_or_default()[..size])?;
         let address = storage.address();
@@ -535,8 +545,9 @@ impl Subgraph {
         }
     }
 
-    /// Makes memory for inputs, outputs and variables. It stays where it is, with its content, if its size does. Constants
-    /// are in the model, and tensors of strings have no memory here.
+    /// Makes memory for inputs, outputs and variables, unless runs have some that does. Inputs keep their content, and so
+    /// does memory of its own whose size stays, which does not move then. Constants are in the model, and tensors of strings
+    /// have no memory here.
     fn give_addresses(&mut self, access: &mut Access<'_>) -> Result<(), Fault> {
         self.note_dynamic(access);
         let shared = self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize);
@@ -546,6 +557,7 @@ impl Subgraph {
         {
             self.storage.entry(tensor).or_default();
         }
+        self.share_memory(access);
         let mut addresses = Vec::new();
         for (tensor, storage) in &mut self.storage {
             let is_shared = shared.contains(tensor);
@@ -563,6 +575,35 @@ impl Subgraph {
                 _ => {}
             }
             addresses.push((*tensor, storage.address()));
+        }
+        for (tensor, address) in addresses {
+            self.tensors.set_data(tensor, address, self.allocation(tensor));
+        }
+        Ok(())
+    }
+
+    /// Has inputs and outputs use the memory that runs use, where their addresses stay: then nothing is copied.
+    fn share_memory(&mut self, access: &mut Access<'_>) {
+        let place = |list: &[c_int], tensor: usize| list.iter().position(|index| *index as usize == tensor);
+        let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
+        for tensor in self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize) {
+            let Some(storage) = self.storage.get_mut(&tensor).filter(|_| seen.insert(tensor)) else { continue };
+            let memory = access.memory(place(&self.inputs, tensor), place(&self.outputs, tensor));
+            let fits = |memory: &&mut [u8]| memory.len() == self.tensors.bytes(tensor);
+            let memory = memory.filter(fits).filter(|_| !self.variables.contains(&tensor));
+            // Programs may write to outputs too, so that no other tensor may have the same bytes.
+            storage.share(memory.filter(|memory| taken.insert(memory.as_ptr())));
+        }
+    }
+
+    /// Copies what runs use where it is to memory of the tensors' own, before the interpreter goes.
+    fn detach(&mut self) -> Result<(), Fault> {
+        let mut addresses = Vec::new();
+        for (tensor, storage) in self.storage.iter_mut().filter(|(_, storage)| storage.is_shared()) {
+            storage.detach()?;
+            if storage.has(self.tensors.bytes(*tensor)) {
+                addresses.push((*tensor, storage.address()));
+            }
         }
         for (tensor, address) in addresses {
             self.tensors.set_data(tensor, address, self.allocation(tensor));
@@ -621,4 +662,64 @@ impl Subgraph {
 
 fn same_size(size: usize, given: usize) -> Result<(), Fault> {
     if size == given { Ok(()) } else { Err(Fault::new(format!("the tensor has {size} bytes, not {given}"))) }
+}
+
+#[cfg(all(test, feature = "gpu"))]
+mod tests {
+    use super::*;
+    use crate::bound::tests::{difference, fill, model, on_gpu};
+
+    fn is_shared(state: &State) -> [bool; 3] {
+        [0, 1, 2].map(|tensor| state.subgraph(MAIN).unwrap().storage[&tensor].is_shared())
+    }
+
+    fn addresses(state: &mut State) -> [*mut u8; 3] {
+        [0, 1, 2].map(|tensor| state.address(MAIN, tensor).unwrap())
+    }
+
+    #[test]
+    fn runs_on_the_cpu_use_tensors_where_they_are() {
+        let mut state = State::new(&model(), Configuration::default(), 1).unwrap();
+        state.allocate(MAIN).unwrap();
+        assert_eq!(is_shared(&state), [true; 3]);
+        let before = addresses(&mut state);
+        fill(&mut state, 1, 1.0);
+        for value in [5.0, 6.5] {
+            fill(&mut state, 0, value);
+            assert_eq!(difference(&mut state), [value - 1.0; 4]);
+            assert_eq!(difference(&mut state), [value - 1.0; 4], "inputs stay from run to run");
+        }
+        assert_eq!(addresses(&mut state), before);
+
+        state.resize(MAIN, 0, &[2, 4]).unwrap();
+        state.allocate(MAIN).unwrap();
+        assert_eq!(is_shared(&state), [true; 3]);
+        fill(&mut state, 0, 3.0);
+        assert_eq!(difference(&mut state), [2.0; 8], "the other input has kept its value");
+    }
+
+    #[test]
+    fn memory_that_goes_with_its_interpreter_is_kept() {
+        let mut state = State::new(&model(), Configuration::default(), 1).unwrap();
+        state.allocate(MAIN).unwrap();
+        fill(&mut state, 0, 4.0);
+        fill(&mut state, 1, 1.0);
+        assert_eq!(difference(&mut state), [3.0; 4]);
+        state.rebuild(on_gpu()).unwrap();
+        assert_eq!((is_shared(&state), difference(&mut state)), ([false; 3], vec![3.0; 4]));
+        fill(&mut state, 1, 2.0);
+        state.rebuild(Configuration::default()).unwrap();
+        assert_eq!((is_shared(&state), difference(&mut state)), ([true; 3], vec![2.0; 4]));
+
+        let mut own = [0.0_f32; 4];
+        state.set_custom(MAIN, 2, own.as_mut_ptr().cast(), 16).unwrap();
+        state.invoke(MAIN).unwrap();
+        assert_eq!((is_shared(&state), own), ([true, true, false], [2.0; 4]));
+        state.resize(MAIN, 0, &[1]).unwrap();
+        state.rebuild(Configuration::default()).unwrap();
+        state.allocate(MAIN).unwrap();
+        fill(&mut state, 0, 9.0);
+        state.invoke(MAIN).unwrap();
+        assert_eq!((is_shared(&state), own), ([true, true, false], [7.0; 4]));
+    }
 }

@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
 //! The bytes of an input, an output or a variable, as C code sees them.
 //!
-//! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize. Runs copy from or to it, or a
-//! device uses it where it is (`bound.rs`).
+//! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize, or until a delegate is added.
+//! Runs on the CPU use it where it is, others copy from or to it, or a device uses it where it is (`bound.rs`).
 
 use std::alloc::{self, Layout};
 use std::slice;
@@ -17,6 +17,8 @@ pub(crate) enum Storage {
     #[default]
     None,
     Own(Pages),
+    /// Memory of the interpreter of `attache`, which runs use where it is: its start and its size in bytes.
+    Shared(*mut u8, usize),
     /// Memory of the program's (`TfLiteCustomAllocation`).
     Custom(*mut u8, usize),
 }
@@ -29,6 +31,8 @@ impl Storage {
             Self::Own(pages) => Some(pages.bytes()),
             // SAFETY: the program states that the memory is valid and stays so until the interpreter is deleted.
             Self::Custom(data, size) => Some(unsafe { slice::from_raw_parts(*data, *size) }),
+            // SAFETY: the interpreter has the memory as long as it is shared, and runs, which write there, need the interpreter.
+            Self::Shared(data, size) => Some(unsafe { slice::from_raw_parts(*data, *size) }),
         }
     }
 
@@ -39,7 +43,43 @@ impl Storage {
             Self::Own(pages) => Some(pages.bytes_mut()),
             // SAFETY: as in `bytes`; the program does not use the memory while it calls a function of the interpreter.
             Self::Custom(data, size) => Some(unsafe { slice::from_raw_parts_mut(*data, *size) }),
+            // SAFETY: as in `bytes`.
+            Self::Shared(data, size) => Some(unsafe { slice::from_raw_parts_mut(*data, *size) }),
         }
+    }
+
+    /// Has the storage be memory of the interpreter's, `None` if there is none to be had. Bytes of the same size that the
+    /// storage had of its own are copied there. Memory of the program's stays. Before the interpreter's memory goes, this or
+    /// [`Storage::detach`] is called.
+    pub(crate) fn share(&mut self, memory: Option<&mut [u8]>) {
+        match (memory, &*self) {
+            (_, Self::Custom(..)) => {}
+            (None, Self::Shared(..)) => *self = Self::None,
+            (None, _) => {}
+            (Some(memory), before) => {
+                if let Self::Own(pages) = before
+                    && pages.size == memory.len()
+                {
+                    memory.copy_from_slice(pages.bytes());
+                }
+                *self = Self::Shared(memory.as_mut_ptr(), memory.len());
+            }
+        }
+    }
+
+    /// Copies memory of the interpreter's to memory of the storage's own, where it stays when the interpreter is gone.
+    pub(crate) fn detach(&mut self) -> Result<(), Fault> {
+        if let Self::Shared(_, size) = *self {
+            let mut pages = Pages::zeroed(size)?;
+            pages.bytes_mut().copy_from_slice(self.bytes().unwrap_or_default());
+            *self = Self::Own(pages);
+        }
+        Ok(())
+    }
+
+    /// Whether runs use the memory where it is.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(..))
     }
 
     /// Whether there is memory that [`Storage::fit`] keeps for this size.
@@ -47,6 +87,7 @@ impl Storage {
         match self {
             Self::None => false,
             Self::Own(pages) => pages.size == size,
+            Self::Shared(_, shared) => *shared == size,
             Self::Custom(..) => true,
         }
     }
@@ -59,6 +100,7 @@ impl Storage {
             }
             Self::Custom(..) => Ok(()),
             Self::Own(pages) if pages.size == size => Ok(()),
+            Self::Shared(_, shared) if *shared == size => Ok(()),
             _ => {
                 *self = Self::Own(Pages::zeroed(size)?);
                 Ok(())

@@ -102,7 +102,7 @@ exports! {
     } else 0;
 
     /// Returns the address of a tensor's bytes. That of an input or an output is aligned to 64 bytes and stays the same
-    /// until the input is resized, from `AllocateTensors` on; before it is null, as for tensors that have none.
+    /// until an input is resized or a delegate added, from `AllocateTensors` on; before it is null, as for tensors that have none.
     fn TfLiteTensorData(tensor: *const TfLiteTensor) -> *mut c_void {
         match live::owner_of(tensor) {
             Some((owner, index)) => {

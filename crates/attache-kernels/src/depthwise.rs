@@ -245,6 +245,9 @@ impl<'a> Row<'a> {
                 (2.., 1..) => {
                     (x..x + apart).map(|x| simd.vectorize(Tile::<2, KERNEL, STRIDE> { row: &mut *self, x })).sum()
                 }
+                (1.., 1..) if apart == 1 && !cfg!(attache_small) => {
+                    simd.vectorize(Tile::<1, KERNEL, STRIDE> { row: self, x })
+                }
                 _ if left >= 4 => simd.vectorize(Span::<4> { row: self, x }),
                 _ => simd.vectorize(Span::<1> { row: self, x }),
             };
@@ -280,44 +283,107 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> usize {
-        let Row { filter, weights, kernel, stride, dilation, step, first, .. } = *self.row;
+        let Row { filter, kernel, stride, dilation, first, .. } = *self.row;
         let channels = filter.channels;
         let left = (self.x * stride) as isize - self.row.before as isize;
         let across = taps(left, kernel, dilation, self.row.width);
         let left = (left + (across.start * dilation) as isize).max(0) as usize;
-        let (lower, upper) = (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1));
         // Copied to local variables, so that the stores cannot alias them.
-        let (down, size, weights) = (self.row.down.clone(), filter.taps + 1, weights.as_ptr());
-        let source = self.row.input.as_ptr().wrapping_add(first + left * channels);
-        let target = self.row.output.as_mut_ptr().wrapping_add(self.x * channels);
-        for channel in (0..channels).step_by(S::LANES) {
-            let count = S::LANES.min(channels - channel);
-            let is_whole = count == S::LANES;
-            // SAFETY: the taps are inside of the input, the block has one vector per tap after its bias, and `count`
-            // channels are left.
-            unsafe {
-                let block = weights.add(channel * size);
-                let mut sums = [simd.load(block); PIXELS];
-                for ky in down.clone() {
-                    let line = source.wrapping_add(channel + (ky - down.start).wrapping_mul(step));
-                    for kx in across.clone() {
-                        let weight = simd.load(block.add((1 + ky * kernel + kx) * S::LANES));
-                        let pixel = line.add((kx - across.start) * dilation * channels);
-                        for (index, sum) in sums.iter_mut().enumerate() {
-                            let pixel = pixel.add(index * stride * channels);
-                            let value = if is_whole { simd.load(pixel) } else { simd.load_partial(pixel, count) };
-                            *sum = simd.multiply_add(value, weight, *sum);
-                        }
-                    }
+        let window = Window {
+            down: self.row.down.clone(),
+            across,
+            kernel,
+            weights: self.row.weights.as_ptr(),
+            size: filter.taps + 1,
+            source: self.row.input.as_ptr().wrapping_add(first + left * channels),
+            target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
+            step: self.row.step,
+            apart: dilation * channels,
+            pitches: [stride * channels, channels],
+            bounds: (simd.splat(self.row.clamp.0), simd.splat(self.row.clamp.1)),
+        };
+        let mut channel = 0;
+        // SAFETY: the taps are inside of the input, each block has one vector per tap after its bias, and the channels are
+        // those that are left.
+        unsafe {
+            // Sums of one pixel would wait for each other.
+            if PIXELS == 1 && !cfg!(attache_small) {
+                while channel + 4 * S::LANES <= channels {
+                    Self::block::<S, 4>(simd, &window, channel, S::LANES);
+                    channel += 4 * S::LANES;
                 }
-                let target = target.add(channel);
-                for (index, sum) in sums.into_iter().enumerate() {
-                    simd.store_partial(target.add(index * channels), simd.clamp(sum, lower, upper), count);
-                }
+            }
+            while channel < channels {
+                let count = S::LANES.min(channels - channel);
+                Self::block::<S, 1>(simd, &window, channel, count);
+                channel += count;
             }
         }
         PIXELS
     }
+}
+
+impl<const PIXELS: usize> Span<'_, '_, PIXELS> {
+    /// Computes `VECTORS` vectors of channels from `channel` on, of which the last one has `count` channels.
+    ///
+    /// # Safety
+    /// These channels must be readable in all taps of the windows and writable in the output pixels, and their weights
+    /// readable.
+    #[inline(always)]
+    unsafe fn block<S: Simd, const VECTORS: usize>(simd: S, window: &Window<S>, channel: usize, count: usize) {
+        let is_whole = count == S::LANES;
+        let size = window.size * S::LANES;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let weights = window.weights.add(channel * window.size);
+            let biases = std::array::from_fn::<_, VECTORS, _>(|vector| simd.load(weights.add(vector * size)));
+            let mut sums = [biases; PIXELS];
+            for ky in window.down.clone() {
+                let line = window.source.wrapping_add(channel + (ky - window.down.start).wrapping_mul(window.step));
+                for kx in window.across.clone() {
+                    let weights = weights.add((1 + ky * window.kernel + kx) * S::LANES);
+                    let tap = line.add((kx - window.across.start) * window.apart);
+                    for (pixel, sums) in sums.iter_mut().enumerate() {
+                        let pixel = tap.add(pixel * window.pitches[0]);
+                        for (vector, sum) in sums.iter_mut().enumerate() {
+                            let pixel = pixel.add(vector * S::LANES);
+                            let value = if is_whole { simd.load(pixel) } else { simd.load_partial(pixel, count) };
+                            *sum = simd.multiply_add(value, simd.load(weights.add(vector * size)), *sum);
+                        }
+                    }
+                }
+            }
+            let target = window.target.add(channel);
+            for (pixel, sums) in sums.into_iter().enumerate() {
+                for (vector, sum) in sums.into_iter().enumerate() {
+                    let target = target.add(pixel * window.pitches[1] + vector * S::LANES);
+                    simd.store_partial(target, simd.clamp(sum, window.bounds.0, window.bounds.1), count);
+                }
+            }
+        }
+    }
+}
+
+/// The windows of the pixels of a [`Span`], in elements.
+struct Window<S: Simd> {
+    /// The taps that are inside of the input.
+    down: Range<usize>,
+    across: Range<usize>,
+    /// Width of the kernel, in taps.
+    kernel: usize,
+    weights: *const f32,
+    /// Vectors of each block of weights.
+    size: usize,
+    /// The first of these taps.
+    source: *const f32,
+    target: *mut f32,
+    /// Distance between the input rows that adjacent vertical taps read.
+    step: usize,
+    /// Distance between the pixels that adjacent horizontal taps read.
+    apart: usize,
+    /// Distances between the windows and between the output pixels.
+    pitches: [usize; 2],
+    bounds: (S::Vector, S::Vector),
 }
 
 /// Kernel that computes `PIXELS` output pixels starting at column `x`, and returns `PIXELS`. Their windows (`KERNEL` taps

@@ -1,5 +1,5 @@
-//! What programs in C see of a subgraph besides inputs and outputs: variable tensors, outputs without a planned shape, and
-//! subgraphs without a signature.
+//! What programs in C see of a subgraph besides inputs and outputs: the memory of these, variable tensors, outputs without
+//! a planned shape, and subgraphs without a signature.
 
 use attache_graph::TensorId;
 
@@ -12,6 +12,16 @@ impl Instance {
         let bytes = id.and_then(|id| self.executor.variable_mut(id));
         bytes.ok_or_else(|| Error::usage(format!("tensor {tensor} is no variable that has memory")))
     }
+
+    fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
+        let id = *self.executor.graph().inputs.get(input)?;
+        self.executor.fixed_mut(id)
+    }
+
+    fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
+        let id = *self.executor.graph().outputs.get(output)?;
+        self.executor.fixed_mut(id)
+    }
 }
 
 impl Interpreter {
@@ -23,6 +33,21 @@ impl Interpreter {
     /// If the tensor does not exist, is no variable, or no operator that runs uses it.
     pub fn variable_bytes_mut(&mut self, tensor: usize) -> Result<&mut [u8], Error> {
         self.instance_mut().variable_mut(tensor)
+    }
+
+    /// Returns the memory from which runs read an input, by its position in [`Interpreter::inputs`]: what is there when a
+    /// run starts is the input, and it stays from run to run. Its address is the same until inputs are resized.
+    /// `None` if there is no such memory: where a delegate runs a part of the graph, and for strings, constants and inputs
+    /// that are passed by reference.
+    pub fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
+        self.instance_mut().input_memory(input)
+    }
+
+    /// Returns the memory to which runs write an output, by its position in [`Interpreter::outputs`], whether there was a
+    /// run or not. Its address is the same until inputs are resized. `None` in the cases of
+    /// [`Interpreter::input_memory`], and if the shape is known only after a run.
+    pub fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
+        self.instance_mut().output_memory(output)
     }
 
     /// Whether the shape of an output, by its position in [`Interpreter::outputs`], is known only after a run.
@@ -65,6 +90,20 @@ impl SignatureRunner<'_> {
     /// As [`Interpreter::variable_bytes_mut`].
     pub fn variable_bytes_mut(&mut self, tensor: usize) -> Result<&mut [u8], Error> {
         self.instance_mut().variable_mut(tensor)
+    }
+
+    /// Returns the memory from which runs read an input, by its position in [`SignatureRunner::inputs`], as
+    /// [`Interpreter::input_memory`] does.
+    pub fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
+        let position = self.inputs.get(input)?.1;
+        self.instance_mut().input_memory(position)
+    }
+
+    /// Returns the memory to which runs write an output, by its position in [`SignatureRunner::outputs`], as
+    /// [`Interpreter::output_memory`] does.
+    pub fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
+        let position = self.outputs.get(output)?.1;
+        self.instance_mut().output_memory(position)
     }
 
     /// Whether the shape of an output, by its position in [`SignatureRunner::outputs`], is known only after a run.

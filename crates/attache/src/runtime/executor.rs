@@ -315,6 +315,13 @@ impl Executor {
         if tensor.fact.is_variable { self.memory.bytes_mut(id) } else { None }
     }
 
+    /// Returns the bytes of a tensor whose place in memory stays the same as long as the executor exists, and which only
+    /// the CPU uses; `None` if its place changes, or a delegate runs a part of the graph.
+    pub(crate) fn fixed_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
+        let is_partition = |step: &Step| matches!(step, Step::Partition(_));
+        if self.steps.iter().any(is_partition) { None } else { self.memory.bytes_mut(id) }
+    }
+
     /// Whether an output has a shape only after a run.
     pub(crate) fn is_dynamic(&self, output: usize) -> bool {
         self.prepared.graph.outputs.get(output).is_some_and(|id| self.memory.is_own(*id))

@@ -9,7 +9,7 @@ use attache_graph::{
     Band, Cache, Eval, Graph, Host, Node, NodeId, OpError, PassedTensor, RowUse, TensorId, TensorMut, TensorRef,
     WorkingMemory,
 };
-use attache_kernels::{Engine, scratch};
+use attache_kernels::{Engine, Isa, scratch};
 use smallvec::SmallVec;
 
 use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place};
@@ -161,7 +161,7 @@ impl Division {
 /// rows for them to have the same number each, or to multiply matrices well; but they meet once for each node.
 fn is_better_node_by_node(bands: &Bands, parts: usize, threads: usize) -> bool {
     let share = bands.rows.div_ceil(parts);
-    let slower = if share * bands.width < LEAST_PIXELS / 2 { 1.5 } else { 1.0 };
+    let slower = if share * bands.width < 2 * Isa::detect().lanes() { 1.5 } else { 1.0 };
     let banded = bands.nanoseconds * share as f64 / bands.rows as f64 * slower;
     let meetings = (bands.nodes.len() - 1) as f64 * (MEETING + MEETING_EACH * threads as f64);
     bands.nanoseconds / threads as f64 + meetings < banded

@@ -122,7 +122,8 @@ TFL_CAPI_EXPORT int32_t TfLiteTensorDim(const TfLiteTensor* tensor, int32_t dim_
 /* Sizes are in bytes. */
 TFL_CAPI_EXPORT size_t TfLiteTensorByteSize(const TfLiteTensor* tensor);
 /* The address of an input's or output's bytes, aligned to 64 bytes. It stays the same from AllocateTensors to the next
-   resize, across runs, with a delegate too, if the size of the tensor does. Null before AllocateTensors. */
+   resize or added delegate, across runs, with a delegate too, if the size of the tensor does. Null before
+   AllocateTensors. */
 TFL_CAPI_EXPORT void* TfLiteTensorData(const TfLiteTensor* tensor);
 TFL_CAPI_EXPORT const char* TfLiteTensorName(const TfLiteTensor* tensor);
 TFL_CAPI_EXPORT TfLiteQuantizationParams TfLiteTensorQuantizationParams(const TfLiteTensor* tensor);
