@@ -584,29 +584,27 @@ impl Subgraph {
 
     /// Has inputs and outputs use the memory that runs use, where their addresses stay: then nothing is copied.
     fn share_memory(&mut self, access: &mut Access<'_>) {
-        let place = |list: &[c_int], tensor: usize| list.iter().position(|index| *index as usize == tensor);
         let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        for tensor in self.inputs.iter().chain(&self.outputs).map(|tensor| *tensor as usize) {
+        let inputs = self.inputs.iter().enumerate().map(|(position, tensor)| (*tensor as usize, Some(position), None));
+        let outputs =
+            self.outputs.iter().enumerate().map(|(position, tensor)| (*tensor as usize, None, Some(position)));
+        for (tensor, input, output) in inputs.chain(outputs) {
             let Some(storage) = self.storage.get_mut(&tensor).filter(|_| seen.insert(tensor)) else { continue };
-            let memory = access.memory(place(&self.inputs, tensor), place(&self.outputs, tensor));
+            let memory = access.memory(input, output);
             let fits = |memory: &&mut [u8]| memory.len() == self.tensors.bytes(tensor);
             let memory = memory.filter(fits).filter(|_| !self.variables.contains(&tensor));
             // Programs may write to outputs too, so that no other tensor may have the same bytes.
-            storage.share(memory.filter(|memory| taken.insert(memory.as_ptr())));
+            storage.share(memory.filter(|memory| taken.insert(memory.as_ptr().addr())));
         }
     }
 
     /// Copies what runs use where it is to memory of the tensors' own, before the interpreter goes.
     fn detach(&mut self) -> Result<(), Fault> {
-        let mut addresses = Vec::new();
         for (tensor, storage) in self.storage.iter_mut().filter(|(_, storage)| storage.is_shared()) {
             storage.detach()?;
             if storage.has(self.tensors.bytes(*tensor)) {
-                addresses.push((*tensor, storage.address()));
+                self.tensors.set_data(*tensor, storage.address(), TfLiteAllocationType::ARENA_RW);
             }
-        }
-        for (tensor, address) in addresses {
-            self.tensors.set_data(tensor, address, self.allocation(tensor));
         }
         Ok(())
     }

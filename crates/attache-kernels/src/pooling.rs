@@ -158,6 +158,9 @@ impl Fold for Maximum {
     }
 }
 
+/// Vectors of channels that are computed together, because each sum waits for its last value.
+const TOGETHER: usize = if cfg!(attache_small) { 1 } else { 4 };
+
 /// Kernel that computes one row of windows.
 struct Row<'a, F> {
     pooling: &'a Pooling,
@@ -171,25 +174,43 @@ impl<F: Fold> Multiversioned for Row<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let [_, width, channels] = self.pooling.input;
-        let (rows, _) = self.pooling.window(0, self.y);
-        let (lower, upper) = (simd.splat(self.pooling.clamp.0), simd.splat(self.pooling.clamp.1));
-        for (x, output) in self.output.chunks_exact_mut(channels).enumerate() {
-            let (columns, _) = self.pooling.window(1, x);
-            let scale = simd.splat(F::scale(rows.len() * columns.len()));
-            for (index, output) in output.chunks_mut(S::LANES).enumerate() {
-                let mut total = simd.splat(F::START);
-                for y in rows.clone() {
-                    for x in columns.clone() {
-                        let start = (y * width + x) * channels + index * S::LANES;
-                        let value = simd.load_slice(&self.image[start..start + output.len()]);
-                        total = F::step(simd, total, value);
-                    }
-                }
-                let result = simd.multiply_add(total, scale, simd.splat(0.0));
-                simd.store_slice(output, simd.clamp(result, lower, upper));
+    fn run<S: Simd>(mut self, simd: S) {
+        let channels = self.pooling.input[2];
+        let output = std::mem::take(&mut self.output);
+        for (x, output) in output.chunks_exact_mut(channels).enumerate() {
+            let whole = if TOGETHER == 1 { 0 } else { channels / (TOGETHER * S::LANES) * (TOGETHER * S::LANES) };
+            let (together, rest) = output.split_at_mut(whole);
+            for (index, output) in together.chunks_exact_mut(TOGETHER * S::LANES).enumerate() {
+                self.window::<S, TOGETHER>(simd, x, index * TOGETHER * S::LANES, output);
             }
+            for (index, output) in rest.chunks_mut(S::LANES).enumerate() {
+                self.window::<S, 1>(simd, x, whole + index * S::LANES, output);
+            }
+        }
+    }
+}
+
+impl<F: Fold> Row<'_, F> {
+    /// Computes the channels from `channel` on of window `x`: `VECTORS` whole vectors, or a part of one.
+    #[inline(always)]
+    fn window<S: Simd, const VECTORS: usize>(&self, simd: S, x: usize, channel: usize, output: &mut [f32]) {
+        let [_, width, channels] = self.pooling.input;
+        let ((rows, _), (columns, _)) = (self.pooling.window(0, self.y), self.pooling.window(1, x));
+        let mut totals = [simd.splat(F::START); VECTORS];
+        for y in rows.clone() {
+            for x in columns.clone() {
+                let start = (y * width + x) * channels + channel;
+                let pixel = &self.image[start..start + output.len()];
+                for (total, values) in totals.iter_mut().zip(pixel.chunks(S::LANES)) {
+                    *total = F::step(simd, *total, simd.load_slice(values));
+                }
+            }
+        }
+        let scale = simd.splat(F::scale(rows.len() * columns.len()));
+        let (lower, upper) = (simd.splat(self.pooling.clamp.0), simd.splat(self.pooling.clamp.1));
+        for (total, output) in totals.into_iter().zip(output.chunks_mut(S::LANES)) {
+            let result = simd.multiply_add(total, scale, simd.splat(0.0));
+            simd.store_slice(output, simd.clamp(result, lower, upper));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Element-wise functions of two quantized operands with broadcasting.
 
+use super::bytes::Unfinished;
 use super::simd::scale_in_floats;
 use super::{Multiplier, Rounding, Stored};
 use crate::elementwise::broadcast::{Walk, check};
-use crate::simd::{Multiversioned, Simd};
+use crate::simd::{Multiversioned, Simd, run_portable};
 use crate::{Engine, Isa};
 
 /// A function of two quantized elements. Its results must be in the range of the output type.
@@ -30,7 +31,7 @@ pub enum IntegerFunction {
 }
 
 /// An [`IntegerFunction`] as a type, for which its kernel is compiled.
-trait Formula: Copy + Sync {
+pub(super) trait Formula: Copy + Sync {
     /// Returns the quantized result for two quantized elements.
     fn apply(self, left: i32, right: i32) -> i32;
 }
@@ -270,18 +271,52 @@ pub(super) fn binary_of<T: Stored>(
     let right = if repeats > 1 { &repeated } else { right };
     walk.join(repeats);
     let (rows, length) = (walk.rows(), output.len());
-    let parts = engine.tasks(length as f64, length);
+    // The last step of functions of bytes has kernels of its own; to prepare it takes as long as some hundred elements.
+    let is_long = T::MOST - T::LEAST == 255 && length >= LEAST_LONG && !cfg!(attache_small);
+    let unfinished = if is_long { Unfinished::of(function) } else { None };
+    let each = if unfinished.is_some() { 0.5 } else { 1.0 };
+    let parts = engine.tasks(length as f64 * each, length);
+    if let Some((unfinished, requantize)) = &unfinished
+        && !cfg!(attache_small)
+        && rows == 1
+        && walk.steps == [1, 1]
+    {
+        let chunk = length.div_ceil(parts).next_multiple_of(BLOCK);
+        return engine.for_each_chunk(output, chunk, |task, output| {
+            let mut words = [0; BLOCK];
+            for (index, results) in output.chunks_mut(BLOCK).enumerate() {
+                let place = task * chunk + index * BLOCK;
+                let [left, right] = [left, right].map(|operand| &operand[place..][..results.len()]);
+                unfinished.of_elements(engine.isa, [left, right], &mut words[..results.len()]);
+                requantize.words(engine.isa, &words, bytemuck::cast_slice_mut(results));
+            }
+        });
+    }
     // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
-    let apply = |left: &mut [i32], right: &[i32]| function.apply(engine.isa, left, right);
+    let apply = |left: &mut Block, right: &Block, results: &mut [T]| match &unfinished {
+        Some((unfinished, requantize)) if !cfg!(attache_small) => {
+            unfinished.apply(engine.isa, &mut left[..results.len()], right);
+            requantize.words(engine.isa, left, bytemuck::cast_slice_mut(results));
+            true
+        }
+        _ => {
+            function.apply(engine.isa, &mut left[..results.len()], right);
+            false
+        }
+    };
     engine.for_each_chunk(output, chunk, |task, output| {
         let operands = [left, right];
-        engine.isa.dispatch(Chunk { operands, walk: &walk, start: task * chunk, output, apply: &apply });
+        Chunk { operands, walk: &walk, start: task * chunk, output, apply: &apply }.compute(engine.isa);
     });
 }
 
 /// Elements that are computed at a time, so few that they stay in the first-level cache as `i32`.
+type Block = [i32; BLOCK];
 const BLOCK: usize = 256;
+
+/// Fewest elements for which the last step of a function is prepared.
+const LEAST_LONG: usize = 512;
 
 /// Part of the output: whole rows, or a part of the only row, starting at element `start`. It is computed block by
 /// block, so that functions are compiled once for all types.
@@ -290,15 +325,13 @@ struct Chunk<'a, T> {
     walk: &'a Walk<2>,
     start: usize,
     output: &'a mut [T],
-    /// Replaces each element of the first slice by the function of it and of that of the second slice.
-    apply: &'a dyn Fn(&mut [i32], &[i32]),
+    /// Replaces elements of the first block, as many as there are results, by the function of them and of those of the
+    /// second block. Returns whether it has written the results too.
+    apply: &'a dyn Fn(&mut Block, &Block, &mut [T]) -> bool,
 }
 
-impl<T: Stored> Multiversioned for Chunk<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+impl<T: Stored> Chunk<'_, T> {
+    fn compute(self, isa: Isa) {
         let Chunk { operands, walk, start, mut output, apply } = self;
         let within = start % walk.row;
         let length = walk.row.min(output.len());
@@ -311,13 +344,14 @@ impl<T: Stored> Multiversioned for Chunk<'_, T> {
                 for (index, block) in [&mut left, &mut right].into_iter().enumerate() {
                     let step = walk.steps[index];
                     let operand = &operands[index][offsets[index] + (within + done) * step..];
-                    widen(operand, step, &mut block[filled..][..count]);
+                    run(isa, Widen { operand, step, block: &mut block[filled..][..count] });
                 }
                 (done, filled) = (done + count, filled + count);
                 if filled == BLOCK || filled == output.len() {
-                    apply(&mut left[..filled], &right[..filled]);
                     let (results, rest) = std::mem::take(&mut output).split_at_mut(filled);
-                    results.iter_mut().zip(&left).for_each(|(value, result)| *value = T::truncate(*result));
+                    if !apply(&mut left, &right, results) {
+                        run(isa, Truncate { words: &left, results });
+                    }
                     (output, filled) = (rest, 0);
                 }
             }
@@ -325,12 +359,42 @@ impl<T: Stored> Multiversioned for Chunk<'_, T> {
     }
 }
 
-/// Copies adjacent elements, or repeats the first one if `step` is 0.
-#[inline(always)]
-fn widen<T: Stored>(operand: &[T], step: usize, block: &mut [i32]) {
-    match step {
-        0 => block.fill(operand[0].into()),
-        _ => block.iter_mut().zip(operand).for_each(|(wide, value)| *wide = (*value).into()),
+/// Runs a kernel that only moves elements. The smallest libraries have one version of it.
+fn run<K: Multiversioned>(isa: Isa, kernel: K) -> K::Output {
+    if cfg!(attache_small) { run_portable(kernel) } else { isa.dispatch(kernel) }
+}
+
+/// Kernel that copies adjacent elements, or repeats the first one if `step` is 0.
+struct Widen<'a, T> {
+    operand: &'a [T],
+    step: usize,
+    block: &'a mut [i32],
+}
+
+impl<T: Stored> Multiversioned for Widen<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        match self.step {
+            0 => self.block.fill(self.operand[0].into()),
+            _ => self.block.iter_mut().zip(self.operand).for_each(|(wide, value)| *wide = (*value).into()),
+        }
+    }
+}
+
+/// Kernel that stores the lowest bits of words.
+struct Truncate<'a, T> {
+    words: &'a [i32],
+    results: &'a mut [T],
+}
+
+impl<T: Stored> Multiversioned for Truncate<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.results.iter_mut().zip(self.words).for_each(|(result, word)| *result = T::truncate(*word));
     }
 }
 
@@ -348,6 +412,45 @@ impl IntegerFunction {
             Self::ScaledProduct(_) | Self::WeightedSum(_) if cfg!(attache_small) => unreachable!("never made there"),
             Self::ScaledProduct(function) => isa.dispatch(Apply { left, right, function }),
             Self::WeightedSum(function) => isa.dispatch(Apply { left, right, function }),
+        }
+    }
+}
+
+impl Unfinished {
+    /// Replaces each element of `left` by the function of it and of that of `right`.
+    fn apply(self, isa: Isa, left: &mut [i32], right: &[i32]) {
+        match self {
+            Self::Sum(function) => isa.dispatch(Apply { left, right, function }),
+            Self::Product(function) => isa.dispatch(Apply { left, right, function }),
+        }
+    }
+}
+
+impl Unfinished {
+    /// Writes the function of the elements of the operands to `words`.
+    fn of_elements<T: Stored>(self, isa: Isa, operands: [&[T]; 2], words: &mut [i32]) {
+        match self {
+            Self::Sum(function) => isa.dispatch(OfElements { operands, words, function }),
+            Self::Product(function) => isa.dispatch(OfElements { operands, words, function }),
+        }
+    }
+}
+
+/// Kernel that writes the function of the elements of the operands to `words`.
+struct OfElements<'a, T, F> {
+    operands: [&'a [T]; 2],
+    words: &'a mut [i32],
+    function: F,
+}
+
+impl<T: Stored, F: Formula> Multiversioned for OfElements<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let [left, right] = self.operands;
+        for (word, (left, right)) in self.words.iter_mut().zip(left.iter().zip(right)) {
+            *word = self.function.apply((*left).into(), (*right).into());
         }
     }
 }

@@ -6,7 +6,8 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
 use super::instances::EpilogueKernels;
-use super::simd::{Factors, Integers, MOST_LANES, Scales};
+use super::simd::{Factors, IntegerIsa, IntegerMultiversioned, Integers, MOST_LANES, Scales};
+use crate::Isa;
 use crate::gemm::Target;
 
 /// Sums of adjacent rows and columns of C, in memory.
@@ -108,6 +109,21 @@ impl Requantize {
         }
     }
 
+    /// Creates an epilogue for [`Requantize::words`], with the same factor for all.
+    pub(super) fn of_words(factor: Multiplier, rounding: Rounding, zero_point: i32, bounds: (i32, i32)) -> Self {
+        Self::new(&[factor], WORDS, rounding, zero_point, bounds)
+    }
+
+    /// Requantizes as many words as there are bytes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `words` has not room for a multiple of 32, or for another epilogue than [`Requantize::of_words`].
+    pub(super) fn words(&self, isa: Isa, words: &[i32], bytes: &mut [u8]) {
+        assert!(words.len() >= bytes.len().next_multiple_of(WORDS) && self.outputs == WORDS, "whole rows of words");
+        IntegerIsa::of(isa).dispatch(Words { epilogue: self, words, bytes });
+    }
+
     /// Creates an epilogue that converts sums to `f32`, multiplies them by a scale and rounds the products once, ties to
     /// even. `scales` has one finite, non-negative scale per output, or one for all. `zero_point`, from −128 to 255, and
     /// `bounds` are as in [`Requantize::new`].
@@ -190,6 +206,32 @@ impl Storable for Requantize {
         let factors: Vec<Multiplier> = factors.collect();
         let is_valid = |factor: &Multiplier| factor.mantissa >= 0 && (-31..=30).contains(&factor.exponent);
         factors.iter().all(is_valid).then(|| Self::new(&factors, outputs, rounding, zero_point, bounds))
+    }
+}
+
+/// Words in a row of [`Requantize::words`].
+const WORDS: usize = 2 * MOST_LANES;
+
+/// Kernel of [`Requantize::words`], which takes words as the sums of a matrix.
+struct Words<'a> {
+    epilogue: &'a Requantize,
+    words: &'a [i32],
+    bytes: &'a mut [u8],
+}
+
+impl IntegerMultiversioned for Words<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Integers>(self, simd: S) {
+        let rows = self.bytes.len() / WORDS;
+        for (first, rows, columns) in [(0, rows, WORDS), (rows * WORDS, 1, self.bytes.len() % WORDS)] {
+            let start = self.words[first..].as_ptr();
+            let sums = Sums { start, rows, columns, width: WORDS, position: [0, 0] };
+            let target = Target { start: self.bytes[first..].as_mut_ptr(), stride: WORDS };
+            // SAFETY: `Requantize::words` has checked that there are whole rows of words; bytes are those of the columns.
+            unsafe { self.epilogue.finish(simd, sums, [].as_ptr(), target) }
+        }
     }
 }
 
@@ -302,8 +344,6 @@ impl GemmEpilogue for Rescale<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Isa;
-    use crate::quantized::simd::{IntegerIsa, IntegerMultiversioned};
     use crate::testing::Random;
 
     /// Rows and columns of the sums of a test.

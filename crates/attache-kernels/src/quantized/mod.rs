@@ -6,6 +6,7 @@
 //! and finite, and that zero points and bounds are in the range of the quantized type.
 #![allow(unreachable_pub)] // A public trait names vector types that are private to this module.
 
+mod bytes;
 mod convolution;
 mod depthwise;
 mod dynamic;
