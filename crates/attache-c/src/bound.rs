@@ -95,9 +95,18 @@ pub(crate) mod tests {
 
     /// `y = a - b`, of four elements.
     pub(crate) fn model() -> Model {
+        model_of(DataType::Float32)
+    }
+
+    /// The same of numbers that no GPU computes with.
+    pub(crate) fn wide_model() -> Model {
+        model_of(DataType::Int64)
+    }
+
+    fn model_of(data_type: DataType) -> Model {
         let mut builder = ModelBuilder::new("test");
         let main = builder.subgraph("main");
-        let ids = ["a", "b", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, DataType::Float32, [4])));
+        let ids = ["a", "b", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, data_type, [4])));
         builder.operator(main, OperatorBuilder::new(SUBTRACTION, [ids[0], ids[1]], [ids[2]]));
         builder.inputs(main, &ids[..2]).outputs(main, &[ids[2]]);
         Model::from_bytes(builder.finish()).unwrap()

@@ -24,11 +24,10 @@ pub(crate) const MAIN: usize = 0;
 pub(crate) struct State {
     pub(crate) model: Model,
     pub(crate) configuration: Configuration,
-    address: usize,
-    /// They go before the interpreter, whose memory they may use.
-    subgraphs: BTreeMap<usize, Subgraph>,
     /// `None` if the model cannot be prepared: the program has to set other shapes, or add operators or delegates.
     pub(crate) interpreter: Option<Interpreter>,
+    address: usize,
+    subgraphs: BTreeMap<usize, Subgraph>,
     /// Whether inputs and outputs may stay on devices.
     pub(crate) may_stay: bool,
 }
@@ -175,6 +174,7 @@ impl State {
         let mut access = Access::new(interpreter, subgraph.index)?;
         subgraph.reset_variables();
         subgraph.bound.release(&mut access);
+        subgraph.detach()?;
         access.resize(&subgraph.shapes)?;
         subgraph.note_shapes(&mut access)?;
         subgraph.give_addresses(&mut access)?;
@@ -380,7 +380,8 @@ impl State {
         Ok(())
     }
 
-    /// Builds the interpreter again with a changed configuration. Inputs keep their values; on failure everything stays.
+    /// Builds the interpreter again with a changed configuration. Inputs keep their values. If it cannot be built, everything
+    /// stays; if there is no memory for tensors afterwards, they have to be allocated again.
     pub(crate) fn rebuild(&mut self, configuration: Configuration) -> Result<(), Fault> {
         for subgraph in self.subgraph_indices().collect::<Vec<_>>() {
             self.settle_all(subgraph)?;
@@ -392,12 +393,14 @@ impl State {
         }
         self.subgraphs.values_mut().try_for_each(Subgraph::detach)?;
         (self.interpreter, self.configuration) = (built, configuration);
-        for subgraph in self.subgraphs.values_mut().filter(|subgraph| subgraph.is_allocated) {
-            let mut access = Access::new(&mut self.interpreter, subgraph.index)?;
-            subgraph.give_addresses(&mut access)?;
-        }
         // The new interpreter uses nothing yet.
         self.subgraphs.values_mut().for_each(|subgraph| subgraph.bound = Bound::default());
+        for subgraph in self.subgraphs.values_mut().filter(|subgraph| subgraph.is_allocated) {
+            let mut access = Access::new(&mut self.interpreter, subgraph.index)?;
+            subgraph.is_allocated = false;
+            subgraph.give_addresses(&mut access)?;
+            subgraph.is_allocated = true;
+        }
         self.bind_all();
         Ok(())
     }
@@ -595,16 +598,19 @@ impl Subgraph {
             let memory = memory.filter(fits).filter(|_| !self.variables.contains(&tensor));
             // Programs may write to outputs too, so that no other tensor may have the same bytes.
             storage.share(memory.filter(|memory| taken.insert(memory.as_ptr().addr())));
+            if storage.is_shared() {
+                self.tensors.set_data(tensor, storage.address(), TfLiteAllocationType::ARENA_RW);
+            }
         }
     }
 
-    /// Copies what runs use where it is to memory of the tensors' own, before the interpreter goes.
+    /// Copies what runs use where it is to memory of the tensors' own, before the interpreter or its memory goes.
     fn detach(&mut self) -> Result<(), Fault> {
         for (tensor, storage) in self.storage.iter_mut().filter(|(_, storage)| storage.is_shared()) {
             storage.detach()?;
-            if storage.has(self.tensors.bytes(*tensor)) {
-                self.tensors.set_data(*tensor, storage.address(), TfLiteAllocationType::ARENA_RW);
-            }
+            let is_allocated = storage.has(self.tensors.bytes(*tensor));
+            let address = if is_allocated { storage.address() } else { std::ptr::null_mut() };
+            self.tensors.set_data(*tensor, address, TfLiteAllocationType::ARENA_RW);
         }
         Ok(())
     }
@@ -665,7 +671,7 @@ fn same_size(size: usize, given: usize) -> Result<(), Fault> {
 #[cfg(all(test, feature = "gpu"))]
 mod tests {
     use super::*;
-    use crate::bound::tests::{difference, fill, model, on_gpu};
+    use crate::bound::tests::{difference, fill, model, on_gpu, wide_model};
 
     fn is_shared(state: &State) -> [bool; 3] {
         [0, 1, 2].map(|tensor| state.subgraph(MAIN).unwrap().storage[&tensor].is_shared())
@@ -694,6 +700,39 @@ mod tests {
         assert_eq!(is_shared(&state), [true; 3]);
         fill(&mut state, 0, 3.0);
         assert_eq!(difference(&mut state), [2.0; 8], "the other input has kept its value");
+    }
+
+    #[test]
+    fn values_and_addresses_outlive_what_tensors_are_resized_to() {
+        let mut state = State::new(&model(), Configuration::default(), 1).unwrap();
+        state.allocate(MAIN).unwrap();
+        fill(&mut state, 0, 4.0);
+        fill(&mut state, 1, 1.0);
+        state.resize(MAIN, 0, &[1, 4]).unwrap();
+        state.allocate(MAIN).unwrap();
+        assert_eq!((is_shared(&state), difference(&mut state)), ([true; 3], vec![3.0; 4]), "as many bytes");
+
+        let mut own = [0.0_f32; 4];
+        state.set_custom(MAIN, 2, own.as_mut_ptr().cast(), 16).unwrap();
+        state.resize(MAIN, 0, &[2, 4]).unwrap();
+        assert!(state.allocate(MAIN).is_err(), "an output of 32 bytes");
+        let [_, other, _] = addresses(&mut state);
+        assert_eq!(state.subgraph(MAIN).unwrap().storage[&1].bytes().unwrap().as_ptr(), other);
+        state.resize(MAIN, 0, &[4]).unwrap();
+        state.allocate(MAIN).unwrap();
+        fill(&mut state, 0, 7.0);
+        state.invoke(MAIN).unwrap();
+        assert_eq!(own, [6.0; 4]);
+    }
+
+    #[test]
+    fn what_goes_when_the_cpu_takes_over_is_copied() {
+        for falls_back in [false, true] {
+            let configuration = Configuration { falls_back, ..on_gpu() };
+            let mut state = State::new(&wide_model(), configuration, 1).unwrap();
+            state.allocate(MAIN).unwrap();
+            assert_eq!(is_shared(&state), [!falls_back; 3], "the CPU runs all, with a delegate beside it");
+        }
     }
 
     #[test]

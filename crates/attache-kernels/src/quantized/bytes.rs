@@ -27,8 +27,7 @@ impl Unfinished {
             _ => return None,
         };
         let Finish { factor, zero_point, bounds } = finish;
-        let fits = factor.mantissa >= 0 && BYTES.contains(&zero_point) && bounds.0 <= bounds.1;
-        let fits = fits && BYTES.contains(&bounds.0) && BYTES.contains(&bounds.1) && bounds.1 - bounds.0 <= 255;
+        let fits = factor.mantissa >= 0 && BYTES.contains(&zero_point) && Requantize::fit(bounds);
         fits.then(|| (unfinished, Requantize::of_words(factor, Rounding::Twice, zero_point, bounds)))
     }
 }
@@ -55,10 +54,12 @@ impl ScaledByte {
         let OperandScaling { zero_point, shift, factor } = scaling;
         // |d| is below 2⁹, so that d·l, with k ≤ 21, and d·h, with s ≤ 20, are below 2³⁰.
         let fits = BYTES.contains(&zero_point) && (10..=20).contains(&shift);
-        let fits = fits && factor.mantissa >= 0 && (-31..=0).contains(&factor.exponent);
-        let bits = 31 - shift.min(31);
+        if !fits || factor.mantissa < 0 || !(-31..=0).contains(&factor.exponent) {
+            return None;
+        }
+        let bits = 31 - shift;
         let (high, low) = (factor.mantissa >> bits, factor.mantissa & ((1 << bits) - 1));
-        fits.then_some(Self { zero_point, high, low, bits, right: factor.exponent.unsigned_abs() })
+        Some(Self { zero_point, high, low, bits, right: factor.exponent.unsigned_abs() })
     }
 
     #[inline(always)]

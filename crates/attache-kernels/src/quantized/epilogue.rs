@@ -109,6 +109,12 @@ impl Requantize {
         }
     }
 
+    /// Whether these are bounds of 8 bits, signed or unsigned.
+    pub(super) fn fit(bounds: (i32, i32)) -> bool {
+        let fit = bounds.0 >= -128 && bounds.1 <= 127 || bounds.0 >= 0 && bounds.1 <= 255;
+        bounds.0 <= bounds.1 && fit
+    }
+
     /// Creates an epilogue for [`Requantize::words`], with the same factor for all.
     pub(super) fn of_words(factor: Multiplier, rounding: Rounding, zero_point: i32, bounds: (i32, i32)) -> Self {
         Self::new(&[factor], WORDS, rounding, zero_point, bounds)
@@ -150,8 +156,7 @@ impl Requantize {
 }
 
 fn check_bounds(bounds: (i32, i32)) {
-    let fit = bounds.0 >= -128 && bounds.1 <= 127 || bounds.0 >= 0 && bounds.1 <= 255;
-    assert!(bounds.0 <= bounds.1 && fit, "bounds of 8 bits");
+    assert!(Requantize::fit(bounds), "bounds of 8 bits");
 }
 
 /// What multiplies the sums of a stored [`Requantize`], as its first number.

@@ -12,16 +12,6 @@ impl Instance {
         let bytes = id.and_then(|id| self.executor.variable_mut(id));
         bytes.ok_or_else(|| Error::usage(format!("tensor {tensor} is no variable that has memory")))
     }
-
-    fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
-        let id = *self.executor.graph().inputs.get(input)?;
-        self.executor.fixed_mut(id)
-    }
-
-    fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
-        let id = *self.executor.graph().outputs.get(output)?;
-        self.executor.fixed_mut(id)
-    }
 }
 
 impl Interpreter {
@@ -36,18 +26,19 @@ impl Interpreter {
     }
 
     /// Returns the memory from which runs read an input, by its position in [`Interpreter::inputs`]: what is there when a
-    /// run starts is the input, and it stays from run to run. Its address is the same until inputs are resized.
-    /// `None` if there is no such memory: where a delegate runs a part of the graph, and for strings, constants and inputs
-    /// that are passed by reference.
+    /// run starts is the input, and it stays from run to run. Its address is the same until inputs are resized. An input
+    /// that [`Interpreter::carry`] has replaced is asked for again before it is written.
+    /// `None` if there is no such memory: where a delegate runs a part of the graph or may be replaced by the CPU, and for
+    /// strings, constants and inputs that are passed by reference.
     pub fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
-        self.instance_mut().input_memory(input)
+        self.instance_mut().executor.input_memory(input)
     }
 
     /// Returns the memory to which runs write an output, by its position in [`Interpreter::outputs`], whether there was a
     /// run or not. Its address is the same until inputs are resized. `None` in the cases of
     /// [`Interpreter::input_memory`], and if the shape is known only after a run.
     pub fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
-        self.instance_mut().output_memory(output)
+        self.instance_mut().executor.output_memory(output)
     }
 
     /// Whether the shape of an output, by its position in [`Interpreter::outputs`], is known only after a run.
@@ -96,14 +87,14 @@ impl SignatureRunner<'_> {
     /// [`Interpreter::input_memory`] does.
     pub fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
         let position = self.inputs.get(input)?.1;
-        self.instance_mut().input_memory(position)
+        self.instance_mut().executor.input_memory(position)
     }
 
     /// Returns the memory to which runs write an output, by its position in [`SignatureRunner::outputs`], as
     /// [`Interpreter::output_memory`] does.
     pub fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
         let position = self.outputs.get(output)?.1;
-        self.instance_mut().output_memory(position)
+        self.instance_mut().executor.output_memory(position)
     }
 
     /// Whether the shape of an output, by its position in [`SignatureRunner::outputs`], is known only after a run.

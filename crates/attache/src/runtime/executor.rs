@@ -56,6 +56,9 @@ pub(crate) struct Executor {
     carried: calls::Carried,
     /// Whether the last run succeeded, so that the memory contains its outputs. Unused with a run queue.
     made: bool,
+    /// Whether the memory is used by the CPU alone and stays as long as the program has no part in it: no delegate runs a
+    /// part of the graph, and none that fails elsewhere makes the interpreter prepare everything again.
+    is_fixed: bool,
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
@@ -101,7 +104,10 @@ impl Executor {
         };
         let times = options.profile.then(Vec::new);
         let (bound, carried, lists) = Default::default();
-        let mut executor = Self { prepared, steps, memory, run_queue, bound, carried, made: false, times, lists };
+        let is_replaced = options.cpu_fallback && !options.delegates.is_empty();
+        let is_fixed = !is_replaced && !steps.iter().any(|step| matches!(step, Step::Partition(_)));
+        let mut executor =
+            Self { prepared, steps, memory, run_queue, bound, carried, made: false, is_fixed, times, lists };
         executor.reset_variables();
         Ok(executor)
     }
@@ -315,11 +321,18 @@ impl Executor {
         if tensor.fact.is_variable { self.memory.bytes_mut(id) } else { None }
     }
 
-    /// Returns the bytes of a tensor whose place in memory stays the same as long as the executor exists, and which only
-    /// the CPU uses; `None` if its place changes, or a delegate runs a part of the graph.
-    pub(crate) fn fixed_mut(&mut self, id: TensorId) -> Option<&mut [u8]> {
-        let is_partition = |step: &Step| matches!(step, Step::Partition(_));
-        if self.steps.iter().any(is_partition) { None } else { self.memory.bytes_mut(id) }
+    /// Returns the bytes of an input whose place in memory stays the same as long as the executor exists; `None` if it
+    /// does not.
+    pub(crate) fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
+        let id = self.prepared.graph.inputs.get(input).filter(|_| self.is_fixed)?;
+        self.carried.written(input);
+        self.memory.bytes_mut(*id)
+    }
+
+    /// Returns the bytes of an output, as [`Executor::input_memory`] does those of an input.
+    pub(crate) fn output_memory(&mut self, output: usize) -> Option<&mut [u8]> {
+        let id = self.prepared.graph.outputs.get(output).filter(|_| self.is_fixed)?;
+        self.memory.bytes_mut(*id)
     }
 
     /// Whether an output has a shape only after a run.
