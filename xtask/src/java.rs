@@ -213,7 +213,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 /// Compiles the classes and runs their tests on the library that other tests use.
 pub(crate) fn check() -> Result<()> {
     let built = Built::new("dev")?;
-    built.test(&built.folder("classes"), &[property("attache.library.path", &built.folder("libraries"))])
+    built.test(&built.folder("classes"), &[property("attache.native.path", &built.folder("libraries"))])
 }
 
 fn property(name: &str, value: &Path) -> OsString {

@@ -29,6 +29,7 @@ mod operators;
 mod options;
 mod own;
 mod plan;
+mod sharing;
 mod signature;
 mod state;
 mod staying;

@@ -2,7 +2,8 @@
 //! The bytes of an input, an output or a variable, as C code sees them.
 //!
 //! A tensor has memory from `AllocateTensors` on. Its address stays the same until a resize, or until a delegate is added.
-//! Runs on the CPU use it where it is, others copy from or to it, or a device uses it where it is (`bound.rs`).
+//! Runs on the CPU use it where it is (`sharing.rs`), others copy from or to it, or a device uses it where it is
+//! (`bound.rs`).
 
 use std::alloc::{self, Layout};
 use std::slice;

@@ -1,8 +1,8 @@
 //! Sums and products of bytes in 32 bits, up to the last step: their requantization, for which there are vector kernels
 //! ([`Requantize`](super::Requantize)).
 
+use super::Requantize;
 use super::elementwise::{Finish, Formula, IntegerFunction, OperandScaling, Product, Sum};
-use super::{Requantize, Rounding};
 
 /// What an [`IntegerFunction`] of bytes computes before it is requantized.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ impl Unfinished {
         };
         let Finish { factor, zero_point, bounds } = finish;
         let fits = factor.mantissa >= 0 && BYTES.contains(&zero_point) && Requantize::fit(bounds);
-        fits.then(|| (unfinished, Requantize::of_words(factor, Rounding::Twice, zero_point, bounds)))
+        fits.then(|| (unfinished, Requantize::of_words(factor, zero_point, bounds)))
     }
 }
 

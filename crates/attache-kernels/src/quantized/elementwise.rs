@@ -424,9 +424,7 @@ impl Unfinished {
             Self::Product(function) => isa.dispatch(Apply { left, right, function }),
         }
     }
-}
 
-impl Unfinished {
     /// Writes the function of the elements of the operands to `words`.
     fn of_elements<T: Stored>(self, isa: Isa, operands: [&[T]; 2], words: &mut [i32]) {
         match self {

@@ -115,9 +115,9 @@ impl Requantize {
         bounds.0 <= bounds.1 && fit
     }
 
-    /// Creates an epilogue for [`Requantize::words`], with the same factor for all.
-    pub(super) fn of_words(factor: Multiplier, rounding: Rounding, zero_point: i32, bounds: (i32, i32)) -> Self {
-        Self::new(&[factor], WORDS, rounding, zero_point, bounds)
+    /// Creates an epilogue for [`Requantize::words`], with the same factor for all, rounded twice.
+    pub(super) fn of_words(factor: Multiplier, zero_point: i32, bounds: (i32, i32)) -> Self {
+        Self::new(&[factor], WORDS, Rounding::Twice, zero_point, bounds)
     }
 
     /// Requantizes as many words as there are bytes.

@@ -63,16 +63,16 @@ public final class LibraryTest {
 
     @Test
     public void aLibraryThatIsNotThereIsAnErrorAtEachUse() throws Exception {
-        String text = printed("load", true, "-Dattache.library.path=" + File.separator + "no such folder");
+        String text = printed("load", true, "-Dattache.native.path=" + File.separator + "no such folder");
         assertEquals(text, 3, text.split("refused: ").length);
         assertTrue(text, text.contains("no such folder"));
     }
 
     @Test
     public void theListAndTheDelegateAgreeWhetherThereIsAGpu() throws Exception {
-        String[] options = System.getProperty("attache.library.path") == null
+        String[] options = System.getProperty("attache.native.path") == null
                 ? new String[0]
-                : new String[] {"-Dattache.library.path=" + System.getProperty("attache.library.path")};
+                : new String[] {"-Dattache.native.path=" + System.getProperty("attache.native.path")};
         String software = printed("gpu", true, options);
         assertTrue(software, software.contains("supported: true") && software.contains("made: true"));
         String hardware = printed("gpu", false, options);

@@ -11,7 +11,7 @@ import java.util.Locale;
  * jar, else where {@link System#loadLibrary} looks, as on Android.
  */
 final class NativeLibrary {
-    static final String FOLDER_PROPERTY = "attache.library.path";
+    static final String FOLDER_PROPERTY = "attache.native.path";
 
     /** The libraries in the order in which they are loaded. The second one needs the first. */
     private static final String[] NAMES = {"attache_c", "attache_jni"};
