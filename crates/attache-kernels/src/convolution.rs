@@ -2,10 +2,10 @@
 //! GEMM).
 //!
 //! The windows of adjacent output pixels are a constant number of elements apart, so the pixels of an output row form
-//! consecutive rows of A, and the rows of a window are segments of K. If windows reach into the padding, the input rows
-//! for a band of output rows are first copied to scratch memory together with their padding. Whole windows are gathered
-//! (im2col, a few pixels at a time) only if that copy does not pay off, i.e. for very narrow outputs or padding wider
-//! than the input.
+//! consecutive rows of A, and the rows of a window are segments of K. If windows reach into the padding, or if matrices
+//! read other elements than the tensor has, the input rows for a band of output rows are first copied to scratch memory
+//! together with their padding. Whole windows are gathered (im2col, a few pixels at a time) only if that copy does not
+//! pay off, i.e. for very narrow outputs or padding wider than the input.
 #![allow(unsafe_code)] // Tasks write interleaved columns of the output through the GEMM's micro-kernel.
 
 use std::ops::Range;
@@ -137,7 +137,31 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
     }
     let direct = DirectConvolution::new(convolution);
     // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
-    unsafe { direct.run(engine, input, 0.0, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
+    unsafe { direct.run(engine, &input, &filter.groups, &convolution.clamp, output.as_mut_ptr()) }
+}
+
+/// The input of a direct convolution, as the elements of type `T` that its matrices read.
+pub(crate) trait Activations<T>: Sync {
+    /// Returns the elements, if they are in memory.
+    fn in_place(&self) -> Option<&[T]>;
+    /// Copies elements from index `first` on to `target`.
+    fn copy(&self, first: usize, target: &mut [T]);
+    /// Returns the element that represents zero, which is the value of padding.
+    fn zero(&self) -> T;
+}
+
+impl<T: Pod + Sync> Activations<T> for &[T] {
+    fn in_place(&self) -> Option<&[T]> {
+        Some(self)
+    }
+
+    fn copy(&self, first: usize, target: &mut [T]) {
+        target.copy_from_slice(&self[first..][..target.len()]);
+    }
+
+    fn zero(&self) -> T {
+        T::zeroed()
+    }
 }
 
 /// Parameters of a convolution whose output rows and pixels may be any distance apart. An ordinary
@@ -173,11 +197,10 @@ struct View<T> {
 /// single row needs more.
 const BAND: usize = 1 << 17;
 
-/// Operands of a direct convolution: the input, the value of its padding, one weight matrix per group, the
-/// epilogue that converts sums to outputs, and the output.
+/// Operands of a direct convolution: the input, one weight matrix per group, the epilogue that converts sums to
+/// outputs, and the output.
 struct ConvolutionOperands<'a, T, F, M: Matrix<T, F>> {
-    input: &'a [T],
-    fill: T,
+    input: &'a dyn Activations<T>,
     groups: &'a [M],
     finish: &'a F,
     output: Shared<M::Output>,
@@ -205,8 +228,8 @@ impl DirectConvolution {
         }
     }
 
-    /// Runs the convolution with one weight matrix per group. `fill` is the value of padding elements, and
-    /// `finish` is the epilogue that the matrices apply to sums (clamping or requantization).
+    /// Runs the convolution with one weight matrix per group. `finish` is the epilogue that the matrices apply to sums
+    /// (clamping or requantization).
     ///
     /// # Safety
     /// The output channels of every window (for all groups) must be writable at `output` and not accessed by other
@@ -214,8 +237,7 @@ impl DirectConvolution {
     pub(crate) unsafe fn run<T: Pod + Send + Sync, F: Sync, M: Matrix<T, F>>(
         &self,
         engine: Engine,
-        input: &[T],
-        fill: T,
+        input: &dyn Activations<T>,
         groups: &[M],
         finish: &F,
         output: *mut M::Output,
@@ -228,7 +250,7 @@ impl DirectConvolution {
         if self.batches * height * width * outputs == 0 {
             return;
         }
-        let operands = ConvolutionOperands { input, fill, groups, finish, output: Shared(output) };
+        let operands = ConvolutionOperands { input, groups, finish, output: Shared(output) };
         let gather = self.gathers();
         let pixels_per_unit = if gather { 1 } else { width };
         let units = self.batches * height * width / pixels_per_unit;
@@ -286,7 +308,8 @@ impl DirectConvolution {
     ) {
         let [height, width] = self.windows;
         let [_, input_width, channels] = self.input;
-        let inside = self.is_inside(0) && self.is_inside(1);
+        let elements = operands.input.in_place().filter(|_| self.is_inside(0) && self.is_inside(1));
+        let inside = elements.is_some();
         // If the copied rows are shared, every window of the band reads the same copy. Otherwise each row of windows
         // gets its own copies. Whichever of the two needs fewer copies is used.
         let padded = self.covered(1, width);
@@ -303,15 +326,16 @@ impl DirectConvolution {
         while unit < units.end {
             let (batch, y) = (unit / height, unit % height);
             let rows = band.min(units.end - unit).min(height - y);
-            let image = &operands.input[batch * self.input.iter().product::<usize>()..];
+            let image = batch * self.input.iter().product::<usize>();
             // SAFETY: the caller's guarantee; the views contain every window of these rows.
             let multiply = |view: View<T>| unsafe {
                 let output = operands.output.get().add(batch * self.image + y * self.pitch[0]);
                 self.multiply_band(&view, rows, panels.clone(), operands, output)
             };
-            if inside {
+            if let Some(elements) = elements {
                 let first = (y * self.strides[0]) as isize - self.before[0];
-                let start = image[(first as usize * input_width + -self.before[1] as usize) * channels..].as_ptr();
+                let first = (first as usize * input_width + -self.before[1] as usize) * channels;
+                let start = elements[image + first..].as_ptr();
                 let [down, across] = [input_width * channels, channels];
                 multiply(View {
                     start,
@@ -321,7 +345,7 @@ impl DirectConvolution {
             } else {
                 let length = stored(rows) * padded * channels;
                 scratch::with(length + SLACK, |buffer| {
-                    self.copy_rows(image, operands.fill, y, shared, padded, &mut buffer[..length]);
+                    self.copy_rows(operands.input, image, y, shared, padded, &mut buffer[..length]);
                     let [down, across] = [padded * channels, channels];
                     multiply(View {
                         start: buffer.as_ptr(),
@@ -334,32 +358,39 @@ impl DirectConvolution {
         }
     }
 
-    /// Fills `buffer` with the input rows, `padded` pixels wide, that windows from output row `y` on read,
-    /// with `fill` outside of the input. If `shared`, each input row is copied once, otherwise once for each
-    /// row of windows.
-    fn copy_rows<T: Copy>(&self, image: &[T], fill: T, y: usize, shared: bool, padded: usize, buffer: &mut [T]) {
+    /// Fills `buffer` with the input rows, `padded` pixels wide, that windows from output row `y` on read, with zeros
+    /// outside of the input. `image` is the index of the image's first element. If `shared`, each input row is copied
+    /// once, otherwise once for each row of windows.
+    fn copy_rows<T: Copy>(
+        &self,
+        input: &dyn Activations<T>,
+        image: usize,
+        y: usize,
+        shared: bool,
+        padded: usize,
+        buffer: &mut [T],
+    ) {
         for (index, target) in buffer.chunks_exact_mut((padded * self.input[2]).max(1)).enumerate() {
             let row = if shared {
                 y * self.strides[0] + index
             } else {
                 (y + index / self.kernel[0]) * self.strides[0] + index % self.kernel[0] * self.dilations[0]
             };
-            self.copy_row(image, fill, row as isize - self.before[0], target);
+            self.copy_row(input, image, row as isize - self.before[0], target);
         }
     }
 
-    fn copy_row<T: Copy>(&self, image: &[T], fill: T, y: isize, target: &mut [T]) {
+    fn copy_row<T: Copy>(&self, input: &dyn Activations<T>, image: usize, y: isize, target: &mut [T]) {
         let [height, width, channels] = self.input;
         if y < 0 || y >= height as isize {
-            return target.fill(fill);
+            return target.fill(input.zero());
         }
-        let row = &image[y as usize * width * channels..][..width * channels];
-        let row = &row[((-self.before[1]).max(0) as usize * channels).min(row.len())..];
+        let skipped = ((-self.before[1]).max(0) as usize).min(width) * channels;
         let left = (self.before[1].max(0) as usize * channels).min(target.len());
-        let count = row.len().min(target.len() - left);
-        target[..left].fill(fill);
-        target[left..left + count].copy_from_slice(&row[..count]);
-        target[left + count..].fill(fill);
+        let count = (width * channels - skipped).min(target.len() - left);
+        target[..left].fill(input.zero());
+        input.copy(image + y as usize * width * channels + skipped, &mut target[left..left + count]);
+        target[left + count..].fill(input.zero());
     }
 
     /// Multiplies the windows of `rows` output rows by the `panels` of each group's matrix.
@@ -410,8 +441,8 @@ impl DirectConvolution {
                     let pixels = first..(first + PIXELS).min(units.end);
                     for (pixel, window) in pixels.clone().zip(buffer.chunks_exact_mut(depth.max(1))) {
                         let (batch, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
-                        let image = &operands.input[batch * self.input.iter().product::<usize>()..];
-                        self.gather(image, operands.fill, [y, x], group * channels, window);
+                        let image = batch * self.input.iter().product::<usize>();
+                        self.gather(operands.input, [y, x], image + group * channels, window);
                     }
                     self.multiply_gathered(pixels, panels.clone(), buffer, group, operands);
                 }
@@ -450,9 +481,9 @@ impl DirectConvolution {
         }
     }
 
-    /// Copies the window of output pixel `at` (`[y, x]`) to `window`, for the group whose first channel is
-    /// `first`. Taps outside of the input are set to `fill`.
-    fn gather<T: Copy>(&self, image: &[T], fill: T, at: [usize; 2], first: usize, window: &mut [T]) {
+    /// Copies the window of output pixel `at` (`[y, x]`) to `window`, for the image and group whose first element is
+    /// `first`. Taps outside of the input are set to zero.
+    fn gather<T: Copy>(&self, input: &dyn Activations<T>, at: [usize; 2], first: usize, window: &mut [T]) {
         let [height, width, all] = self.input;
         let channels = all / self.groups;
         let position = |axis: usize, tap: usize| {
@@ -461,10 +492,9 @@ impl DirectConvolution {
         for (index, target) in window.chunks_exact_mut(channels.max(1)).enumerate() {
             let (y, x) = (position(0, index / self.kernel[1]), position(1, index % self.kernel[1]));
             if y < 0 || x < 0 || y >= height as isize || x >= width as isize {
-                target.fill(fill);
+                target.fill(input.zero());
             } else {
-                let source = &image[(y as usize * width + x as usize) * all + first..];
-                target.copy_from_slice(&source[..channels]);
+                input.copy(first + (y as usize * width + x as usize) * all, target);
             }
         }
     }

@@ -192,7 +192,7 @@ pub fn transpose_convolve(
     for (phase, matrix) in phases.iter().zip(&filter.phases) {
         let target = output[phase.first..].as_mut_ptr();
         // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
-        unsafe { phase.direct.run(engine, input, 0.0, std::slice::from_ref(matrix), &convolution.clamp, target) }
+        unsafe { phase.direct.run(engine, &input, std::slice::from_ref(matrix), &convolution.clamp, target) }
     }
 }
 

@@ -1,22 +1,40 @@
 //! Convolution and transposed convolution of 8-bit elements. They run the same direct convolutions as the
 //! float kernels, with packed integer matrices.
 //!
-//! The input is first converted to the elements that the matrices read: bytes, or 16-bit numbers without zero
-//! point. Padding is then one of these elements, the one that represents zero.
+//! The input is converted to the elements that the matrices read, which are bytes or 16-bit numbers without zero point,
+//! where the direct convolution copies it to scratch memory. Padding is one of these elements, the one that represents
+//! zero.
 #![allow(unsafe_code)] // Direct convolutions write through pointers.
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::epilogue::GemmEpilogue;
-use super::gemm::{Element, Operand, PackedIntegers, SLACK, Zero, convert, gemm};
+use super::gemm::{Element, Operand, PackedIntegers, Zero, convert, gemm};
 use super::simd::IntegerIsa;
-use crate::convolution::{Convolution, DirectConvolution, PackedFilter};
+use crate::convolution::{Activations, Convolution, DirectConvolution, PackedFilter};
 use crate::gemm::{Matrix, Rows, Target};
 use crate::transpose_convolution::Phase;
-use crate::{Engine, Isa, scratch};
+use crate::{Engine, Isa};
 
-/// Number of input bytes per task of the conversion to the elements that matrices read.
-const CHUNK: usize = 1 << 16;
+/// The input of a convolution of 8-bit elements, converted for the instruction set wherever it is copied.
+struct Converted<'a> {
+    integer_isa: IntegerIsa,
+    input: Operand<'a>,
+}
+
+impl<T: Element> Activations<T> for Converted<'_> {
+    fn in_place(&self) -> Option<&[T]> {
+        None
+    }
+
+    fn copy(&self, first: usize, target: &mut [T]) {
+        convert(self.integer_isa, &self.input.bytes[first..][..target.len()], self.input.zero, target);
+    }
+
+    fn zero(&self) -> T {
+        T::zero(self.integer_isa, self.input.zero)
+    }
+}
 
 /// Weights and bias of a convolution of 8-bit elements, packed for one instruction set.
 #[derive(Clone)]
@@ -98,28 +116,15 @@ pub(super) fn convolve_with<F: GemmEpilogue>(
         return gemm(engine, input.bytes, input.zero.signed, &[input.zero.point], &groups[0], epilogue, output);
     }
     let direct = DirectConvolution::new(convolution);
-    let integer_isa = groups[0].integer_isa();
-    match integer_isa.packs_k4() {
-        // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
-        true => with_elements::<u8>(engine, integer_isa, input, |elements, fill| unsafe {
-            direct.run(engine, elements, fill, groups, epilogue, output.as_mut_ptr())
-        }),
-        // SAFETY: as above.
-        false => with_elements::<i16>(engine, integer_isa, input, |elements, fill| unsafe {
-            direct.run(engine, elements, fill, groups, epilogue, output.as_mut_ptr())
-        }),
+    let input = Converted { integer_isa: groups[0].integer_isa(), input };
+    let output = output.as_mut_ptr();
+    // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
+    unsafe {
+        match input.integer_isa.packs_k4() {
+            true => direct.run::<u8, _, _>(engine, &input, groups, epilogue, output),
+            false => direct.run::<i16, _, _>(engine, &input, groups, epilogue, output),
+        }
     }
-}
-
-/// Converts the input to elements of type `T`, and calls `body` with them (followed by some spare elements)
-/// and with the element that represents zero.
-fn with_elements<T: Element>(engine: Engine, integer_isa: IntegerIsa, input: Operand, body: impl FnOnce(&[T], T)) {
-    scratch::with(input.bytes.len() + SLACK, |elements: &mut [T]| {
-        engine.for_each_chunk(&mut elements[..input.bytes.len()], CHUNK, |index, target| {
-            convert(integer_isa, &input.bytes[index * CHUNK..][..target.len()], input.zero, target);
-        });
-        body(elements, T::zero(integer_isa, input.zero));
-    });
 }
 
 /// Weights and bias of a transposed convolution of 8-bit elements, packed for one instruction set, with one
@@ -241,13 +246,12 @@ fn transpose_convolve_as<T: Element, F: GemmEpilogue>(
         unsafe { rest.multiply(0..rest.panels(), a, c, 1, epilogue, [0, 0]) }
         others.chunks_exact_mut(outputs).for_each(|pixel| pixel.copy_from_slice(first));
     }
-    with_elements::<T>(engine, filter.rest.integer_isa(), input, |elements, fill| {
-        for (phase, matrix) in phases.iter().zip(&filter.phases) {
-            let target = output[phase.first..].as_mut_ptr();
-            // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
-            unsafe { phase.direct.run(engine, elements, fill, std::slice::from_ref(matrix), epilogue, target) }
-        }
-    });
+    let input = Converted { integer_isa: filter.rest.integer_isa(), input };
+    for (phase, matrix) in phases.iter().zip(&filter.phases) {
+        let (matrix, target) = (std::slice::from_ref(matrix), output[phase.first..].as_mut_ptr());
+        // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
+        unsafe { phase.direct.run::<T, _, _>(engine, &input, matrix, epilogue, target) }
+    }
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ pub fn int16x8_convolve(
 ) {
     convolution.check(input, output);
     // SAFETY: the output holds every image, row and pixel that the direct convolution's pitches reach.
-    unsafe { DirectConvolution::new(convolution).run(engine, input, 0, groups, epilogue, output.as_mut_ptr()) }
+    unsafe { DirectConvolution::new(convolution).run(engine, &input, groups, epilogue, output.as_mut_ptr()) }
 }
 
 /// Computes a transposed convolution with a filter `[output channels, height, width, input channels]`. The input's zero
@@ -234,7 +234,7 @@ pub fn int16x8_transpose_convolve(
         let matrix = Int16x8Matrix::of_bytes(outputs, &phase.weights(convolution, filter), bias);
         let target = output[phase.first..].as_mut_ptr();
         // SAFETY: the phase's pixels are the strides apart, starting at its first one, and inside of the output.
-        unsafe { phase.direct.run(engine, input, 0, &[matrix], epilogue, target) }
+        unsafe { phase.direct.run(engine, &input, &[matrix], epilogue, target) }
     }
 }
 
