@@ -185,6 +185,8 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
     /// The process that has the workers.
     process: u32,
+    /// Whether a succession of calls began in another process.
+    is_forked: AtomicBool,
 }
 
 impl Pool {
@@ -214,12 +216,20 @@ impl Pool {
             std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work(index)).ok()
         };
         let workers = (1..threads).map_while(start).collect();
-        Self { board, caller: Mutex::new(()), workers, process: process_id() }
+        let is_forked = AtomicBool::new(false);
+        Self { board, caller: Mutex::new(()), workers, process: process_id(), is_forked }
     }
 
     /// Whether there are workers in this process. A fork copies the pool, but only the thread that forks.
     fn has_workers(&self) -> bool {
         !self.workers.is_empty() && self.process == process_id()
+    }
+
+    /// Like [`Self::has_workers`], but without the system call where a succession of calls has begun: asked for each
+    /// operator, it would take as long as a small one.
+    fn may_hand_over(&self) -> bool {
+        let has_begun = self.board.runs.load(Ordering::Relaxed) > 0;
+        if has_begun { !self.workers.is_empty() && !self.is_forked.load(Ordering::Relaxed) } else { self.has_workers() }
     }
 }
 
@@ -236,7 +246,7 @@ impl Parallel for Pool {
             let some = |part: usize| (part * each..((part + 1) * each).min(tasks)).for_each(task);
             return self.run(tasks.div_ceil(each), &some);
         }
-        let is_shared = tasks > 1 && self.has_workers();
+        let is_shared = tasks > 1 && self.may_hand_over();
         let caller = if is_shared { self.caller.try_lock().ok() } else { None };
         if caller.is_none() {
             return (0..tasks).for_each(task);
@@ -250,6 +260,9 @@ impl Parallel for Pool {
     }
 
     fn begin(&self) {
+        if self.process != process_id() {
+            self.is_forked.store(true, Ordering::Relaxed);
+        }
         self.board.caller.store(placement::processor().map_or(0, |processor| processor + 1), Ordering::Relaxed);
         self.board.runs.fetch_add(1, Ordering::Relaxed);
     }

@@ -30,7 +30,7 @@ const LARGEST_BAND: usize = 1 << 22;
 const LEAST_PIXELS: usize = 48;
 
 /// Time that a part takes for a node, in nanoseconds, from which on threads have several parts.
-const LONG: f64 = 8e3;
+const LONG: f64 = 3e4;
 
 /// What a group keeps from run to run.
 pub(crate) struct Kept {
