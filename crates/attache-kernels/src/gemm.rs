@@ -407,19 +407,16 @@ impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, RO
             }
             weights = weights.add(width);
             for segment in rows.segments {
-                let a = self.a.add(*segment);
-                for k in 0..rows.length {
-                    let mut column = [simd.splat(0.0); VECTORS];
-                    for (v, column) in column.iter_mut().enumerate() {
-                        *column = simd.load(weights.add(v * S::LANES));
+                let (mut a, mut rest) = (self.a.add(*segment), rows.length);
+                while rest >= UNROLLED {
+                    for k in 0..UNROLLED {
+                        add_products(simd, a.add(k), rows.stride, weights.add(k * width), &mut sums);
                     }
-                    weights = weights.add(width);
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        let x = simd.splat(*a.add(r * rows.stride + k));
-                        for (sum, column) in sums.iter_mut().zip(column) {
-                            *sum = simd.multiply_add(x, column, *sum);
-                        }
-                    }
+                    (a, weights, rest) = (a.add(UNROLLED), weights.add(UNROLLED * width), rest - UNROLLED);
+                }
+                for _ in 0..rest {
+                    add_products(simd, a, rows.stride, weights, &mut sums);
+                    (a, weights) = (a.add(1), weights.add(width));
                 }
             }
             let (lower, upper) = (simd.splat(clamp.0), simd.splat(clamp.1));
@@ -433,6 +430,37 @@ impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, RO
                         _ => simd.store(c, sum),
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Terms of the sums of a tile that are added in one turn of a loop.
+const UNROLLED: usize = if cfg!(attache_small) { 1 } else { 4 };
+
+/// Adds one term to each sum of a tile: the products of the elements of A at `a`, `stride` elements apart, with the line of
+/// the panel at `weights`.
+///
+/// # Safety
+/// An element of A must be readable for each row, and a whole line at `weights`.
+#[inline(always)]
+unsafe fn add_products<S: Simd, const ROWS: usize, const VECTORS: usize>(
+    simd: S,
+    a: *const f32,
+    stride: usize,
+    weights: *const f32,
+    sums: &mut [[S::Vector; VECTORS]; ROWS],
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut column = [simd.splat(0.0); VECTORS];
+        for (v, column) in column.iter_mut().enumerate() {
+            *column = simd.load(weights.add(v * S::LANES));
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let x = simd.splat(*a.add(r * stride));
+            for (sum, column) in sums.iter_mut().zip(column) {
+                *sum = simd.multiply_add(x, column, *sum);
             }
         }
     }
