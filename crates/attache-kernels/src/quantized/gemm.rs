@@ -455,23 +455,19 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
             }
             weights = weights.add(width);
             for segment in rows.segments {
-                let mut a = self.a.add(*segment).cast::<i32>();
-                for word in 0..words {
-                    let mut column = [zero; VECTORS];
-                    for (v, column) in column.iter_mut().enumerate() {
-                        *column = simd.load(weights.add(v * S::LANES));
+                let (mut a, mut rest) = (self.a.add(*segment).cast::<i32>(), words);
+                let stride = rows.stride * size_of::<T>();
+                while rest >= UNROLLED + usize::from(SUMMED) {
+                    for word in 0..UNROLLED {
+                        let (a, weights) = (a.add(word), weights.add(word * width));
+                        add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums, &mut totals, ones);
                     }
-                    weights = weights.add(width);
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        let x = simd.splat(a.byte_add(r * rows.stride * size_of::<T>()).read_unaligned());
-                        for (sum, column) in sums.iter_mut().zip(column) {
-                            *sum = simd.dot(*sum, x, column);
-                        }
-                        if SUMMED {
-                            totals[r] = simd.dot(totals[r], x, if word + 1 == words { last } else { ones });
-                        }
-                    }
-                    a = a.add(1);
+                    (a, weights, rest) = (a.add(UNROLLED), weights.add(UNROLLED * width), rest - UNROLLED);
+                }
+                while rest > 0 {
+                    let ones = if rest == 1 { last } else { ones };
+                    add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums, &mut totals, ones);
+                    (a, weights, rest) = (a.add(1), weights.add(width), rest - 1);
                 }
             }
             // The epilogue reads the sums from memory: one function then serves tiles of any height, with its parameters in
@@ -488,6 +484,43 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
             let sums = Sums { start: start.cast(), rows: ROWS, columns, width, position };
             let target = Target { start: self.c, stride: target.stride };
             simd.vectorize(Finish { epilogue: self.pass.epilogue, sums, weights: self.pass.sums, target });
+        }
+    }
+}
+
+/// Words of a segment whose products a tile adds in one turn of a loop.
+const UNROLLED: usize = if cfg!(attache_small) { 1 } else { 4 };
+
+/// Adds the products of one word of each row of A at `a`, `stride` bytes apart, with the line of the panel at `weights` to
+/// the sums of a tile. If `SUMMED`, also adds the elements of each of these words to its row's total, by the products with
+/// `ones`.
+///
+/// # Safety
+/// A word must be readable for each row, and a whole line at `weights`.
+#[inline(always)]
+unsafe fn add_products<S: Integers, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>(
+    simd: S,
+    a: *const i32,
+    stride: usize,
+    weights: *const i32,
+    sums: &mut [[S::Vector; VECTORS]; ROWS],
+    totals: &mut [S::Vector; ROWS],
+    ones: S::Vector,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut column = [simd.splat(0); VECTORS];
+        for (v, column) in column.iter_mut().enumerate() {
+            *column = simd.load(weights.add(v * S::LANES));
+        }
+        for (r, (sums, total)) in sums.iter_mut().zip(totals).enumerate() {
+            let x = simd.splat(a.byte_add(r * stride).read_unaligned());
+            for (sum, column) in sums.iter_mut().zip(column) {
+                *sum = simd.dot(*sum, x, column);
+            }
+            if SUMMED {
+                *total = simd.dot(*total, x, ones);
+            }
         }
     }
 }
