@@ -65,12 +65,63 @@ pub struct Requantize {
     right: Vec<i32>,
     /// Masks of the bits that `right` shifts out, for [`Rounding::Twice`].
     masks: Vec<i32>,
+    halves: UpperHalves,
     outputs: usize,
     rounding: Rounding,
     /// Whether all factors are below ½ and at least 2⁻²¹, as nearly always.
     shrinks: bool,
     zero_point: i32,
     bounds: (i32, i32),
+}
+
+/// Constants of kernels that take results from the upper halves of products of 64 bits, one per output.
+#[derive(Clone, Debug, Default)]
+struct UpperHalves {
+    /// What is added to the products of the outputs with even and with odd index before they are shifted: what rounds them,
+    /// and the zero point.
+    nudges: [Vec<i64>; 2],
+    /// Left shifts of the products, in bits, where less than 32 bits are shifted out.
+    doublings: Vec<i32>,
+    /// Right shifts of the upper halves, in bits.
+    shifts: Vec<i32>,
+}
+
+impl UpperHalves {
+    /// `plus` is added to the results: 0 if factors have exponents outside of -20 to -1.
+    fn new(factors: &[Multiplier], rounding: Rounding, plus: i32) -> Self {
+        let mut halves = Self::default();
+        for (output, factor) in factors.iter().enumerate() {
+            let shift = match rounding {
+                Rounding::Twice => 31 - factor.exponent.min(0),
+                Rounding::Once => 31 - factor.exponent,
+            };
+            let first = if rounding == Rounding::Twice && shift > 31 { 1 << 30 } else { 0 };
+            let nudge = first + (1i64 << (shift - 1));
+            let nudge = if plus == 0 { nudge } else { nudge.wrapping_add(i64::from(plus) << shift) };
+            let doubling = (32 - shift).max(0);
+            halves.nudges[output % 2].push(nudge << doubling);
+            halves.doublings.push(doubling);
+            halves.shifts.push((shift - 32).max(0));
+        }
+        halves
+    }
+
+    /// Returns the nudges of the outputs from `first` on: of the first, the third, and so on, and of the second, the fourth,
+    /// and so on.
+    ///
+    /// # Safety
+    /// There must be such an output.
+    #[inline(always)]
+    unsafe fn nudges(&self, first: usize) -> [*const i64; 2] {
+        let [even, odd] = &self.nudges;
+        // SAFETY: guaranteed by the caller, because there are spare elements after the last output.
+        unsafe {
+            match first % 2 {
+                0 => [even.as_ptr().add(first / 2), odd.as_ptr().add(first / 2)],
+                _ => [odd.as_ptr().add(first / 2), even.as_ptr().add(first / 2 + 1)],
+            }
+        }
+    }
 }
 
 impl Requantize {
@@ -91,6 +142,7 @@ impl Requantize {
         check_bounds(bounds);
         let factors = spare(factors.iter().copied(), outputs, Multiplier::new(0.0));
         let each = |value: fn(&Multiplier) -> i32| factors.iter().map(value).collect::<Vec<_>>();
+        let shrinks = factors[..outputs].iter().all(|factor| (-20..=-1).contains(&factor.exponent));
         let enlarges = rounding == Rounding::Twice && factors.iter().any(|factor| factor.exponent > 0);
         Self {
             scales: Vec::new(),
@@ -101,9 +153,10 @@ impl Requantize {
                 Rounding::Twice => each(|factor| (-factor.exponent).max(0)),
                 Rounding::Once => each(|factor| 31 - factor.exponent),
             },
+            halves: UpperHalves::new(&factors, rounding, if shrinks { zero_point } else { 0 }),
             outputs,
             rounding,
-            shrinks: factors[..outputs].iter().all(|factor| (-20..=-1).contains(&factor.exponent)),
+            shrinks,
             zero_point,
             bounds,
         }
@@ -143,10 +196,10 @@ impl Requantize {
             unreachable!("small libraries multiply by fixed-point factors alone");
         }
         check_bounds(bounds);
-        let (mantissas, left, right, masks) = Default::default();
+        let (mantissas, left, right, masks, halves) = Default::default();
         let (rounding, shrinks) = (Rounding::Once, true);
         let scales = spare(scales.iter().copied(), outputs, 0.0);
-        Self { scales, mantissas, left, right, masks, outputs, rounding, shrinks, zero_point, bounds }
+        Self { scales, mantissas, left, right, masks, halves, outputs, rounding, shrinks, zero_point, bounds }
     }
 
     /// Whether this is an epilogue of [`Requantize::in_floats`].
@@ -247,23 +300,26 @@ impl GemmEpilogue for Requantize {
 
     #[inline(always)]
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, _: *const i32, target: Target<u8>) {
-        if self.is_in_floats() {
-            let scales = self.scales[sums.position[1]..].as_ptr();
-            let scales = Scales { scales, zero_point: self.zero_point, bounds: self.bounds };
-            // SAFETY: guaranteed by the caller; the scales have spare elements after the last output.
-            return unsafe { simd.requantize_in_floats(sums, scales, target) };
-        }
-        let at = |values: &[i32]| values[sums.position[1]..].as_ptr();
-        let factors = Factors {
-            mantissas: at(&self.mantissas),
-            left: if self.left.is_empty() { std::ptr::null() } else { at(&self.left) },
-            right: at(&self.right),
-            masks: at(&self.masks),
-            zero_point: self.zero_point,
-            bounds: self.bounds,
-        };
+        let first = sums.position[1];
+        debug_assert!(first + sums.columns <= self.outputs, "an epilogue for every column");
         // SAFETY: guaranteed by the caller; the vectors have spare elements after the last output.
         unsafe {
+            if self.is_in_floats() {
+                let scales = self.scales.as_ptr().add(first);
+                let scales = Scales { scales, zero_point: self.zero_point, bounds: self.bounds };
+                return simd.requantize_in_floats(sums, scales, target);
+            }
+            let factors = Factors {
+                mantissas: self.mantissas.as_ptr().add(first),
+                left: if self.left.is_empty() { std::ptr::null() } else { self.left.as_ptr().add(first) },
+                right: self.right.as_ptr().add(first),
+                masks: self.masks.as_ptr().add(first),
+                nudges: self.halves.nudges(first),
+                doublings: self.halves.doublings.as_ptr().add(first),
+                shifts: self.halves.shifts.as_ptr().add(first),
+                zero_point: self.zero_point,
+                bounds: self.bounds,
+            };
             match (self.rounding, self.shrinks) {
                 (Rounding::Twice, true) => simd.requantize::<true, true>(sums, factors, target),
                 (Rounding::Twice, false) => simd.requantize::<true, false>(sums, factors, target),

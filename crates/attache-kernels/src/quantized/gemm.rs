@@ -14,6 +14,7 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
@@ -377,6 +378,9 @@ pub(super) struct Pass<'a, T, F: GemmEpilogue> {
     pub(super) position: [usize; 2],
 }
 
+/// Rows whose sums are in memory until one call of the epilogue converts them.
+const FINISHED_ROWS: usize = 24;
+
 impl<T: Element, F: GemmEpilogue> IntegerMultiversioned for Pass<'_, T, F> {
     type Output = ();
 
@@ -386,31 +390,43 @@ impl<T: Element, F: GemmEpilogue> IntegerMultiversioned for Pass<'_, T, F> {
         let summed = T::PACKS_K4 && self.row_factor != 0;
         let most = if summed { S::ROWS.min(SUMMED_ROWS) } else { S::ROWS };
         let tiles = self.rows.div_ceil(most);
+        let vectors = if self.columns > S::LANES { 2 } else { 1 };
+        let mut stored = MaybeUninit::<[[S::Vector; PANEL_VECTORS]; FINISHED_ROWS]>::uninit();
+        let start = stored.as_mut_ptr().cast::<S::Vector>();
+        let mut first = 0; // of the rows whose sums are stored
         for index in 0..tiles {
             let rows = portion(self.rows, tiles, index);
-            // SAFETY: `multiply`'s caller guarantees every row.
-            let (a, c) =
-                unsafe { (self.a.start.add(rows.start * self.a.stride), self.c.start.add(rows.start * self.c.stride)) };
+            // SAFETY: `multiply`'s caller guarantees every row of A, and there is room for the sums of the rows.
+            let (a, sums) =
+                unsafe { (self.a.start.add(rows.start * self.a.stride), start.add((rows.start - first) * vectors)) };
             match summed {
-                true => self.tile::<S, true>(simd, rows, a, c),
-                false => self.tile::<S, false>(simd, rows, a, c),
+                true => self.tile::<S, true>(simd, rows.len(), a, sums.cast()),
+                false => self.tile::<S, false>(simd, rows.len(), a, sums.cast()),
             }
+            if index + 1 < tiles && rows.end - first + most <= FINISHED_ROWS {
+                continue;
+            }
+            let (position, width) = ([self.position[0] + first, self.position[1]], vectors * S::LANES);
+            let sums = Sums { start: start.cast(), rows: rows.end - first, columns: self.columns, width, position };
+            // SAFETY: `multiply`'s caller guarantees every row of C.
+            let target = unsafe { Target { start: self.c.start.add(first * self.c.stride), stride: self.c.stride } };
+            simd.vectorize(Finish { epilogue: self.epilogue, sums, weights: self.sums, target });
+            first = rows.end;
         }
     }
 }
 
 impl<T: Element, F: GemmEpilogue> Pass<'_, T, F> {
     #[inline(always)]
-    fn tile<S: Integers, const SUMMED: bool>(&self, simd: S, rows: Range<usize>, a: *const T, c: *mut F::Output) {
-        let row = self.position[0] + rows.start;
+    fn tile<S: Integers, const SUMMED: bool>(&self, simd: S, rows: usize, a: *const T, sums: *mut i32) {
         macro_rules! heights {
             ($($rows:literal)*) => {
-                match rows.len() {
+                match rows {
                     $($rows if $rows <= S::ROWS && (!SUMMED || $rows <= SUMMED_ROWS) && self.columns > S::LANES => {
-                        simd.vectorize(Tile::<T, F, $rows, 2, SUMMED> { pass: self, a, c, row })
+                        simd.vectorize(Tile::<T, F, $rows, 2, SUMMED> { pass: self, a, sums })
                     })*
                     $($rows if $rows <= S::ROWS && (!SUMMED || $rows <= SUMMED_ROWS) => {
-                        simd.vectorize(Tile::<T, F, $rows, 1, SUMMED> { pass: self, a, c, row })
+                        simd.vectorize(Tile::<T, F, $rows, 1, SUMMED> { pass: self, a, sums })
                     })*
                     _ => unreachable!("tiles are as high as the registers allow"),
                 }
@@ -421,12 +437,12 @@ impl<T: Element, F: GemmEpilogue> Pass<'_, T, F> {
 }
 
 /// Kernel that computes one tile of `ROWS` rows × `VECTORS` vectors of columns, with all sums in registers.
-/// `SUMMED` means that each row of A is also summed, for weights with a zero point.
+/// `SUMMED` means that each row of A is also summed, for weights with a zero point. The sums of a row, `VECTORS` vectors, are
+/// stored after those of the row before.
 struct Tile<'p, 'a, T, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> {
     pass: &'p Pass<'a, T, F>,
     a: *const T,
-    c: *mut F::Output,
-    row: usize,
+    sums: *mut i32,
 }
 
 impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool> IntegerMultiversioned
@@ -436,7 +452,7 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
 
     #[inline(always)]
     fn run<S: Integers>(self, simd: S) {
-        let Pass { a: rows, c: target, panel, columns, words, row_factor, .. } = *self.pass;
+        let Pass { a: rows, panel, words, row_factor, .. } = *self.pass;
         let width = VECTORS * S::LANES;
         let zero = simd.splat(0);
         // A one for each byte of a group of four; rows are only summed in that format. The last word of a segment may
@@ -461,6 +477,8 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
                     for word in 0..UNROLLED {
                         let (a, weights) = (a.add(word), weights.add(word * width));
                         add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums, &mut totals, ones);
+                        // Keeps loads for the next word, for which there are no registers, behind these products.
+                        compiler_fence(Ordering::SeqCst);
                     }
                     (a, weights, rest) = (a.add(UNROLLED), weights.add(UNROLLED * width), rest - UNROLLED);
                 }
@@ -472,18 +490,13 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
             }
             // The epilogue reads the sums from memory: one function then serves tiles of any height, with its parameters in
             // registers.
-            let mut stored = MaybeUninit::<[[S::Vector; VECTORS]; ROWS]>::uninit();
-            let start = stored.as_mut_ptr().cast::<S::Vector>();
+            let start = self.sums.cast::<S::Vector>();
             for (r, (sums, total)) in sums.iter().zip(totals).enumerate() {
                 for (v, sum) in sums.iter().enumerate() {
                     let sum = if SUMMED { simd.subtract_scaled(*sum, total, row_factor) } else { *sum };
                     start.add(r * VECTORS + v).write(sum);
                 }
             }
-            let position = [self.row, self.pass.position[1]];
-            let sums = Sums { start: start.cast(), rows: ROWS, columns, width, position };
-            let target = Target { start: self.c, stride: target.stride };
-            simd.vectorize(Finish { epilogue: self.pass.epilogue, sums, weights: self.pass.sums, target });
         }
     }
 }

@@ -5,6 +5,9 @@
 //! shift too: `(x·m + 2^30 + 2^(s−1) − [x < 0]·2^31) >> s`. The first of the two roundings is the term 2^30. The second
 //! one breaks ties away from zero: for a negative product, which has been rounded to a whole number of 2^31, it has to
 //! round down where the remainder is one half, and a product smaller by one such unit does.
+//!
+//! The result is taken from the upper half of the 64 bits, shifted by `s − 32` bits more. For s < 32, products are shifted
+//! to the left first. For s from 32 to 51, the zero point is added before the shift.
 #![allow(unsafe_code)] // Intrinsics on pointers.
 
 use std::arch::x86_64::*;
@@ -21,90 +24,57 @@ const ODD: i32 = 0b11_11_01_01;
 /// The lower half of a number of 64 bits.
 const LOW: i64 = 0xffff_ffff;
 
-/// Constants of four columns of 64 bits each, the even or the odd ones of a vector, for AVX2.
-#[derive(Clone, Copy)]
-struct Half256 {
-    mantissas: __m256i,
-    nudges: __m256i,
-    signs: __m256i,
-    shifts: __m256i,
-}
-
-impl Half256 {
-    /// Takes mantissas, and right shifts of the products in bits; these shifts are then reduced by `less`.
-    /// # Safety
-    /// The processor must have AVX2.
-    #[inline(always)]
-    unsafe fn new<const TWICE: bool>(mantissas: __m256i, shifts: __m256i, less: i64) -> Self {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let one = _mm256_set1_epi64x(1);
-            let shrinks = _mm256_cmpgt_epi64(shifts, _mm256_set1_epi64x(31));
-            let last = _mm256_sllv_epi64(one, _mm256_sub_epi64(shifts, one));
-            let first = _mm256_and_si256(shrinks, _mm256_set1_epi64x(1 << 30));
-            let both = if TWICE { _mm256_add_epi64(last, first) } else { last };
-            Self {
-                mantissas,
-                // 2^63 makes the number non-negative, because there is no arithmetic shift of 64 bits.
-                nudges: _mm256_xor_si256(both, _mm256_set1_epi64x(i64::MIN)),
-                signs: _mm256_and_si256(shrinks, _mm256_set1_epi64x(SIGN)),
-                shifts: _mm256_sub_epi64(shifts, _mm256_set1_epi64x(less)),
-            }
-        }
-    }
-
-    /// Returns the products of the lower halves of `sums`, shifted.
-    /// # Safety
-    /// The processor must have AVX2.
-    #[inline(always)]
-    unsafe fn apply<const TWICE: bool, const SHRINKS: bool>(&self, sums: __m256i) -> __m256i {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let product = _mm256_mul_epi32(sums, self.mantissas);
-            let signs = if SHRINKS { _mm256_set1_epi64x(SIGN) } else { self.signs };
-            let nudges = match TWICE {
-                true => _mm256_sub_epi64(self.nudges, _mm256_and_si256(sums, signs)),
-                false => self.nudges,
-            };
-            _mm256_srlv_epi64(_mm256_add_epi64(product, nudges), self.shifts)
-        }
-    }
-}
-
-/// Constants of eight adjacent columns for AVX2.
+/// Constants of eight adjacent columns for AVX2: those in pairs are of the even and of the odd columns, in 64 bits each.
 #[derive(Clone, Copy)]
 struct Scale256 {
-    even: Half256,
-    odd: Half256,
+    mantissas: [__m256i; 2],
+    nudges: [__m256i; 2],
+    signs: [__m256i; 2],
+    doublings: [__m256i; 2],
+    shifts: __m256i,
     left: __m256i,
     plus: __m256i,
 }
 
 impl Scale256 {
     /// # Safety
-    /// The processor must have AVX2, and the factors of eight columns from `column` on must be readable.
+    /// The processor must have AVX2, and the factors of eight columns from `column` on, which is even, must be readable.
     #[inline(always)]
-    unsafe fn load<const TWICE: bool, const SHRINKS: bool>(factors: &Factors, column: usize) -> Self {
+    unsafe fn load<const SHRINKS: bool>(factors: &Factors, column: usize) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let mantissas = _mm256_loadu_si256(factors.mantissas.add(column).cast());
-            let right = _mm256_loadu_si256(factors.right.add(column).cast());
-            let shift = if TWICE { _mm256_add_epi32(right, _mm256_set1_epi32(31)) } else { right };
-            let (low, high) = (_mm256_and_si256(shift, _mm256_set1_epi64x(LOW)), _mm256_srli_epi64::<32>(shift));
-            let less = if SHRINKS { 32 } else { 0 };
-            let left = match factors.left.is_null() {
-                true => _mm256_setzero_si256(),
-                false => _mm256_loadu_si256(factors.left.add(column).cast()),
-            };
-            // The 32 lower bits of what 2^63 has become after the shift.
-            let offset = _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_sub_epi32(_mm256_set1_epi32(63), shift));
+            let load = |source: *const i32| _mm256_loadu_si256(source.add(column).cast());
+            let nudges = |source: *const i64| _mm256_loadu_si256(source.add(column / 2).cast());
+            let (mantissas, zero) = (load(factors.mantissas), _mm256_setzero_si256());
+            let doublings = if SHRINKS { zero } else { load(factors.doublings) };
+            let doublings = [_mm256_and_si256(doublings, _mm256_set1_epi64x(LOW)), _mm256_srli_epi64::<32>(doublings)];
+            let sign = |doublings| _mm256_andnot_si256(_mm256_cmpgt_epi64(doublings, zero), _mm256_set1_epi64x(SIGN));
             Self {
-                even: Half256::new::<TWICE>(mantissas, low, 0),
-                // Shifted by 32 bits less, the odd results are where they belong.
-                odd: Half256::new::<TWICE>(_mm256_shuffle_epi32::<ODD>(mantissas), high, less),
-                left,
-                plus: _mm256_sub_epi32(_mm256_set1_epi32(factors.zero_point), offset),
+                mantissas: [mantissas, _mm256_shuffle_epi32::<ODD>(mantissas)],
+                nudges: [nudges(factors.nudges[0]), nudges(factors.nudges[1])],
+                signs: [sign(doublings[0]), sign(doublings[1])],
+                doublings,
+                shifts: load(factors.shifts),
+                left: if factors.left.is_null() { zero } else { load(factors.left) },
+                plus: _mm256_set1_epi32(factors.zero_point),
             }
+        }
+    }
+
+    /// Returns the products of the lower halves of `sums`, the even ones (0) or the odd ones (1), with what rounds them.
+    /// # Safety
+    /// The processor must have AVX2.
+    #[inline(always)]
+    unsafe fn products<const TWICE: bool, const SHRINKS: bool>(&self, sums: __m256i, half: usize) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let product = _mm256_mul_epi32(sums, self.mantissas[half]);
+            let product = if SHRINKS { product } else { _mm256_sllv_epi64(product, self.doublings[half]) };
+            let nudges = match TWICE {
+                true => _mm256_sub_epi64(self.nudges[half], _mm256_and_si256(sums, self.signs[half])),
+                false => self.nudges[half],
+            };
+            _mm256_add_epi64(product, nudges)
         }
     }
 
@@ -116,10 +86,11 @@ impl Scale256 {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let sums = if TWICE && !SHRINKS { _mm256_sllv_epi32(sums, self.left) } else { sums };
-            let even = self.even.apply::<TWICE, SHRINKS>(sums);
-            let odd = self.odd.apply::<TWICE, SHRINKS>(_mm256_shuffle_epi32::<ODD>(sums));
-            let odd = if SHRINKS { odd } else { _mm256_slli_epi64::<32>(odd) };
-            _mm256_add_epi32(_mm256_blend_epi32::<0b1010_1010>(even, odd), self.plus)
+            let even = self.products::<TWICE, SHRINKS>(sums, 0);
+            let odd = self.products::<TWICE, SHRINKS>(_mm256_shuffle_epi32::<ODD>(sums), 1);
+            let high = _mm256_blend_epi32::<0b1010_1010>(_mm256_shuffle_epi32::<ODD>(even), odd);
+            let scaled = _mm256_srav_epi32(high, self.shifts);
+            if SHRINKS { scaled } else { _mm256_add_epi32(scaled, self.plus) }
         }
     }
 }
@@ -135,11 +106,10 @@ pub(super) unsafe fn with_avx2<const TWICE: bool, const SHRINKS: bool>(sums: Sum
         let (low, high) = (_mm256_set1_epi16(factors.bounds.0 as i16), _mm256_set1_epi16(factors.bounds.1 as i16));
         for column in (0..sums.columns).step_by(16) {
             let count = sums.columns - column;
-            let first = Scale256::load::<TWICE, SHRINKS>(&factors, column);
-            let second = if count > 8 { Scale256::load::<TWICE, SHRINKS>(&factors, column + 8) } else { first };
-            for row in 0..sums.rows {
-                let source = sums.start.add(row * sums.width + column);
-                let target = to.start.add(row * to.stride + column);
+            let first = Scale256::load::<SHRINKS>(&factors, column);
+            let second = if count > 8 { Scale256::load::<SHRINKS>(&factors, column + 8) } else { first };
+            let (mut source, mut target) = (sums.start.add(column), to.start.add(column));
+            for _ in 0..sums.rows {
                 let a = first.apply::<TWICE, SHRINKS>(_mm256_loadu_si256(source.cast()));
                 let b = match count > 8 {
                     true => second.apply::<TWICE, SHRINKS>(_mm256_loadu_si256(source.add(8).cast())),
@@ -147,6 +117,7 @@ pub(super) unsafe fn with_avx2<const TWICE: bool, const SHRINKS: bool>(sums: Sum
                 };
                 let words = _mm256_min_epi16(_mm256_max_epi16(_mm256_packs_epi32(a, b), low), high);
                 store(words, target, count);
+                (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
             }
         }
     }
@@ -200,8 +171,8 @@ unsafe fn store(words: __m256i, target: *mut u8, count: usize) {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let words = _mm256_and_si256(words, _mm256_set1_epi16(0xff));
-        let bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-        let bytes = _mm_shuffle_epi32::<0b11_01_10_00>(bytes);
+        let columns = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+        let bytes = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), columns));
         match count {
             16.. => _mm_storeu_si128(target.cast(), bytes),
             _ => store_part(bytes, target, count),
@@ -234,90 +205,57 @@ unsafe fn store_part(mut bytes: __m128i, mut target: *mut u8, count: usize) {
     }
 }
 
-/// Constants of eight columns of 64 bits each, the even or the odd ones of a vector, for AVX-512.
-#[derive(Clone, Copy)]
-struct Half512 {
-    mantissas: __m512i,
-    nudges: __m512i,
-    signs: __m512i,
-    shifts: __m512i,
-}
-
-impl Half512 {
-    /// Takes mantissas, and right shifts of the products in bits; these shifts are then reduced by `less`.
-    /// `plus` is added to the results.
-    /// # Safety
-    /// The processor must have AVX-512 F.
-    #[inline(always)]
-    unsafe fn new<const TWICE: bool>(mantissas: __m512i, shifts: __m512i, less: i64, plus: i64) -> Self {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let one = _mm512_set1_epi64(1);
-            let shrinks = _mm512_cmpgt_epi64_mask(shifts, _mm512_set1_epi64(31));
-            let last = _mm512_sllv_epi64(one, _mm512_sub_epi64(shifts, one));
-            let first = _mm512_maskz_set1_epi64(shrinks, 1 << 30);
-            let both = if TWICE { _mm512_add_epi64(last, first) } else { last };
-            Self {
-                mantissas,
-                nudges: _mm512_add_epi64(both, _mm512_sllv_epi64(_mm512_set1_epi64(plus), shifts)),
-                signs: _mm512_maskz_set1_epi64(shrinks, SIGN),
-                shifts: _mm512_sub_epi64(shifts, _mm512_set1_epi64(less)),
-            }
-        }
-    }
-
-    /// Returns the products of the lower halves of `sums`, shifted.
-    /// # Safety
-    /// The processor must have AVX-512 F.
-    #[inline(always)]
-    unsafe fn apply<const TWICE: bool, const SHRINKS: bool>(&self, sums: __m512i) -> __m512i {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let product = _mm512_mul_epi32(sums, self.mantissas);
-            let signs = if SHRINKS { _mm512_set1_epi64(SIGN) } else { self.signs };
-            let nudges = match TWICE {
-                true => _mm512_sub_epi64(self.nudges, _mm512_and_si512(sums, signs)),
-                false => self.nudges,
-            };
-            _mm512_srav_epi64(_mm512_add_epi64(product, nudges), self.shifts)
-        }
-    }
-}
-
-/// Constants of sixteen adjacent columns for AVX-512.
+/// Constants of sixteen adjacent columns for AVX-512: those in pairs are of the even and of the odd columns, in 64 bits each.
 #[derive(Clone, Copy)]
 struct Scale512 {
-    even: Half512,
-    odd: Half512,
+    mantissas: [__m512i; 2],
+    nudges: [__m512i; 2],
+    signs: [__m512i; 2],
+    doublings: [__m512i; 2],
+    shifts: __m512i,
     left: __m512i,
     plus: __m512i,
 }
 
 impl Scale512 {
     /// # Safety
-    /// The processor must have AVX-512 F, and the factors of sixteen columns from `column` on must be readable.
+    /// The processor must have AVX-512 F, and the factors of sixteen columns from `column` on, which is even, must be readable.
     #[inline(always)]
-    unsafe fn load<const TWICE: bool, const SHRINKS: bool>(factors: &Factors, column: usize) -> Self {
+    unsafe fn load<const SHRINKS: bool>(factors: &Factors, column: usize) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let mantissas = _mm512_loadu_si512(factors.mantissas.add(column).cast());
-            let right = _mm512_loadu_si512(factors.right.add(column).cast());
-            let shift = if TWICE { _mm512_add_epi32(right, _mm512_set1_epi32(31)) } else { right };
-            let (low, high) = (_mm512_and_si512(shift, _mm512_set1_epi64(LOW)), _mm512_srli_epi64::<32>(shift));
-            let less = if SHRINKS { 32 } else { 0 };
-            let left = match factors.left.is_null() {
-                true => _mm512_setzero_si512(),
-                false => _mm512_loadu_si512(factors.left.add(column).cast()),
-            };
-            // With so small shifts the zero point can be added before them.
-            let plus = if SHRINKS { i64::from(factors.zero_point) } else { 0 };
+            let load = |source: *const i32| _mm512_loadu_si512(source.add(column).cast());
+            let nudges = |source: *const i64| _mm512_loadu_si512(source.add(column / 2).cast());
+            let (mantissas, zero) = (load(factors.mantissas), _mm512_setzero_si512());
+            let doublings = if SHRINKS { zero } else { load(factors.doublings) };
+            let doublings = [_mm512_and_si512(doublings, _mm512_set1_epi64(LOW)), _mm512_srli_epi64::<32>(doublings)];
+            let sign = |doublings| _mm512_maskz_set1_epi64(_mm512_cmpeq_epi64_mask(doublings, zero), SIGN);
             Self {
-                even: Half512::new::<TWICE>(mantissas, low, 0, plus),
-                // Shifted by 32 bits less, the odd results are where they belong.
-                odd: Half512::new::<TWICE>(_mm512_shuffle_epi32::<ODD>(mantissas), high, less, plus),
-                left,
+                mantissas: [mantissas, _mm512_shuffle_epi32::<ODD>(mantissas)],
+                nudges: [nudges(factors.nudges[0]), nudges(factors.nudges[1])],
+                signs: [sign(doublings[0]), sign(doublings[1])],
+                doublings,
+                shifts: load(factors.shifts),
+                left: if factors.left.is_null() { zero } else { load(factors.left) },
                 plus: _mm512_set1_epi32(factors.zero_point),
             }
+        }
+    }
+
+    /// Returns the products of the lower halves of `sums`, the even ones (0) or the odd ones (1), with what rounds them.
+    /// # Safety
+    /// The processor must have AVX-512 F.
+    #[inline(always)]
+    unsafe fn products<const TWICE: bool, const SHRINKS: bool>(&self, sums: __m512i, half: usize) -> __m512i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let product = _mm512_mul_epi32(sums, self.mantissas[half]);
+            let product = if SHRINKS { product } else { _mm512_sllv_epi64(product, self.doublings[half]) };
+            let nudges = match TWICE {
+                true => _mm512_sub_epi64(self.nudges[half], _mm512_and_si512(sums, self.signs[half])),
+                false => self.nudges[half],
+            };
+            _mm512_add_epi64(product, nudges)
         }
     }
 
@@ -329,10 +267,10 @@ impl Scale512 {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let sums = if TWICE && !SHRINKS { _mm512_sllv_epi32(sums, self.left) } else { sums };
-            let even = self.even.apply::<TWICE, SHRINKS>(sums);
-            let odd = self.odd.apply::<TWICE, SHRINKS>(_mm512_shuffle_epi32::<ODD>(sums));
-            let odd = if SHRINKS { odd } else { _mm512_slli_epi64::<32>(odd) };
-            let scaled = _mm512_mask_blend_epi32(0xaaaa, even, odd);
+            let even = self.products::<TWICE, SHRINKS>(sums, 0);
+            let odd = self.products::<TWICE, SHRINKS>(_mm512_shuffle_epi32::<ODD>(sums), 1);
+            let high = _mm512_mask_shuffle_epi32::<ODD>(odd, 0x5555, even);
+            let scaled = _mm512_srav_epi32(high, self.shifts);
             if SHRINKS { scaled } else { _mm512_add_epi32(scaled, self.plus) }
         }
     }
@@ -348,7 +286,7 @@ pub(super) unsafe fn with_avx512<const TWICE: bool, const SHRINKS: bool>(sums: S
     unsafe {
         let (low, high) = (_mm512_set1_epi32(factors.bounds.0), _mm512_set1_epi32(factors.bounds.1));
         for column in (0..sums.columns).step_by(16) {
-            let scale = Scale512::load::<TWICE, SHRINKS>(&factors, column);
+            let scale = Scale512::load::<SHRINKS>(&factors, column);
             let count = (sums.columns - column).min(16);
             let mask = ((1u32 << count) - 1) as __mmask16;
             for row in 0..sums.rows {

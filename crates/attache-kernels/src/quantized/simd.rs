@@ -200,6 +200,13 @@ pub struct Factors {
     pub(crate) right: *const i32,
     /// Masks of the bits that `right` shifts out, for [`Integers::scale_twice`].
     pub(crate) masks: *const i32,
+    /// What is added to the products of the even and of the odd columns before they are shifted, for kernels that take the
+    /// upper halves of products. These kernels use `doublings` and `shifts` instead of `right`.
+    pub(crate) nudges: [*const i64; 2],
+    /// Left shifts of the products, in bits.
+    pub(crate) doublings: *const i32,
+    /// Right shifts of the upper halves of the products, in bits.
+    pub(crate) shifts: *const i32,
     pub(crate) zero_point: i32,
     /// The least and the greatest result, both signed or both unsigned numbers of 8 bits.
     pub(crate) bounds: (i32, i32),

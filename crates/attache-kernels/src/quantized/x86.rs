@@ -61,7 +61,7 @@ impl Integers for Avx2 {
     #[inline(always)]
     fn dot_pairs(self, sum: __m256i, x: __m256i, w: __m256i) -> __m256i {
         // SAFETY: the token proves the features.
-        unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(x, w)) }
+        unsafe { in_order(_mm256_add_epi32(sum, _mm256_madd_epi16(x, w))) }
     }
     #[inline(always)]
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
@@ -315,4 +315,14 @@ impl Integers for Vnni {
         // SAFETY: the token proves the features.
         unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b)) }
     }
+}
+
+/// Returns `sum`, of which the compiler does not know that it is a sum. It would otherwise add the terms of several turns of
+/// a loop in another order, and run out of registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_order(mut sum: __m256i) -> __m256i {
+    // SAFETY: no instruction is executed.
+    unsafe { std::arch::asm!("/* {0} */", inout(ymm_reg) sum, options(pure, nomem, nostack, preserves_flags)) }
+    sum
 }
