@@ -11,6 +11,7 @@
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 
@@ -230,6 +231,16 @@ struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
 }
 
 impl<F: GemmEpilogue> Row<'_, F> {
+    /// Whether the windows of these columns, of which there is one at least, read no pixel outside of the input.
+    fn is_inside(&self, columns: Range<usize>) -> bool {
+        let Convolution { input, kernel, strides, dilations, before, .. } = *self.convolution;
+        [self.y..self.y + 1, columns].into_iter().enumerate().all(|(axis, windows)| {
+            let covered = kernel[axis].saturating_sub(1) * dilations[axis];
+            let last = (windows.end - 1) * strides[axis] + covered;
+            before[axis] <= windows.start * strides[axis] && last < input[axis] + before[axis]
+        })
+    }
+
     /// Sets `pointers` to the first bytes of the pixels that the window of column `x` reads, or to `outside`.
     fn taps(&self, x: usize, pointers: &mut [*const u8]) {
         let Convolution { input: [height, width, channels], kernel, strides, dilations, before, .. } =
@@ -275,15 +286,23 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
         let output = row.output.as_mut_ptr();
         for first in (0..columns).step_by(most) {
             let windows = most.min(columns - first);
-            for (index, pointers) in pointers.chunks_exact_mut(entries.max(1)).take(windows).enumerate() {
+            // Inside of the input, the pixels of the windows have the same distance from those of the first one.
+            let is_inside = taps > 0 && repeated.is_empty() && row.is_inside(first..first + windows);
+            let gathered = if is_inside { 1 } else { windows };
+            for (index, pointers) in pointers.chunks_exact_mut(entries.max(1)).take(gathered).enumerate() {
                 row.taps(first + index, &mut pointers[..taps]);
+                // The last pair may have a tap without weight, which reads bytes of any value.
+                let other = if is_inside { pointers[0] } else { row.outside.as_ptr() };
+                pointers[taps..].fill(other);
                 if !repeated.is_empty() {
                     row.repeat(&mut pointers[..taps], repeated);
                 }
             }
             // SAFETY: the output contains these pixels.
             let target = Target { start: unsafe { output.add(first * outputs) }, stride: outputs };
-            let block = Block { simd, row: &row, pointers, windows, target };
+            let pixels = row.convolution.strides[1] * row.convolution.input[2];
+            let steps = if is_inside { [0, pixels] } else { [entries, 0] };
+            let block = Block { simd, row: &row, pointers, windows, steps, target };
             match taps {
                 9 if !cfg!(attache_small) => block.run::<SIGNED, 5>(),
                 _ => block.run::<SIGNED, 0>(),
@@ -298,6 +317,8 @@ struct Block<'a, S, F: GemmEpilogue> {
     row: &'a Row<'a, F>,
     pointers: &'a [*const u8],
     windows: usize,
+    /// Distances between adjacent windows, in pointers and in the bytes that these refer to.
+    steps: [usize; 2],
     target: Target<F::Output>,
 }
 
@@ -333,15 +354,16 @@ impl<S: Integers, F: GemmEpilogue> Block<'_, S, F> {
         let weights: *const i32 = bytemuck::cast_slice::<f32, i32>(&row.filter.values).as_ptr();
         let mut sums = MaybeUninit::<[[S::Vector; VECTORS]; WINDOWS]>::uninit();
         let start = sums.as_mut_ptr().cast::<S::Vector>();
-        // SAFETY: each pointer refers to as many bytes as there are channels, each vector of channels has one line per pair
-        // plus the bias, and the target contains the pixels.
+        // SAFETY: each pointer refers to as many bytes as there are channels, and so does what is the steps of a window after
+        // it; each vector of channels has one line per pair plus the bias, and the target contains the pixels.
         unsafe {
             // The weights of the second vector follow those of the first.
             let lines = 1 + pairs;
             let weights = weights.add(channel * lines);
             let line = |vector: usize, line: usize| simd.load(weights.add((vector * lines + line) * S::LANES));
             for window in 0..windows {
-                let pointers = self.pointers.as_ptr().add(window * 2 * pairs);
+                let pointers = self.pointers.as_ptr().add(window * self.steps[0]);
+                let channel = channel + window * self.steps[1];
                 if VECTORS == 2 {
                     let (mut first, mut second) = (line(0, 0), line(1, 0));
                     for pair in 0..pairs {
