@@ -185,7 +185,7 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
     /// The process that has the workers.
     process: u32,
-    /// Whether a succession of calls began in another process.
+    /// Whether a succession of calls began in a fork of the process that has the workers.
     is_forked: AtomicBool,
 }
 
@@ -226,7 +226,8 @@ impl Pool {
     }
 
     /// Like [`Self::has_workers`], but without the system call where a succession of calls has begun: asked for each
-    /// operator, it would take as long as a small one.
+    /// operator, it would take as long as a small one. Where a process forks within a succession, the rest of that runs as
+    /// if all workers were late.
     fn may_hand_over(&self) -> bool {
         let has_begun = self.board.runs.load(Ordering::Relaxed) > 0;
         if has_begun { !self.workers.is_empty() && !self.is_forked.load(Ordering::Relaxed) } else { self.has_workers() }

@@ -1,13 +1,12 @@
 //! Depthwise convolution of 8-bit elements: each input channel is convolved with its own `multiplier` filters.
 //!
 //! Where the processor multiplies words of four bytes, `interleaved.rs` has the kernel. The rest is for other
-//! processors and for
-//! more than one filter per channel.
+//! processors and for more than one filter per channel.
 //!
 //! Vectors extend along the channels. Taps are processed in pairs: a word contains the elements of both taps, widened
-//! to 16 bits. A tap outside of the input reads a row of zero points instead, so that all windows are treated alike and
-//! the contribution of the zero point is known in advance. With a multiplier above 1, each channel of a window's pixels
-//! is first repeated `multiplier` times.
+//! to 16 bits. A tap outside of the input reads a row of zero points instead, so that the contribution of the zero point is
+//! the same for all windows and known in advance. Adjacent windows inside of the input share the pointers to their taps.
+//! With a multiplier above 1, each channel of a window's pixels is first repeated `multiplier` times.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
 use std::mem::MaybeUninit;
@@ -235,9 +234,10 @@ impl<F: GemmEpilogue> Row<'_, F> {
     fn is_inside(&self, columns: Range<usize>) -> bool {
         let Convolution { input, kernel, strides, dilations, before, .. } = *self.convolution;
         [self.y..self.y + 1, columns].into_iter().enumerate().all(|(axis, windows)| {
-            let covered = kernel[axis].saturating_sub(1) * dilations[axis];
-            let last = (windows.end - 1) * strides[axis] + covered;
-            before[axis] <= windows.start * strides[axis] && last < input[axis] + before[axis]
+            let covered = kernel[axis].saturating_sub(1).saturating_mul(dilations[axis]);
+            let last = (windows.end - 1).saturating_mul(strides[axis]).saturating_add(covered);
+            before[axis] <= windows.start.saturating_mul(strides[axis])
+                && last < input[axis].saturating_add(before[axis])
         })
     }
 
@@ -354,8 +354,8 @@ impl<S: Integers, F: GemmEpilogue> Block<'_, S, F> {
         let weights: *const i32 = bytemuck::cast_slice::<f32, i32>(&row.filter.values).as_ptr();
         let mut sums = MaybeUninit::<[[S::Vector; VECTORS]; WINDOWS]>::uninit();
         let start = sums.as_mut_ptr().cast::<S::Vector>();
-        // SAFETY: each pointer refers to as many bytes as there are channels, and so does what is the steps of a window after
-        // it; each vector of channels has one line per pair plus the bias, and the target contains the pixels.
+        // SAFETY: each pointer refers to as many bytes as there are channels, also after the steps of a window; each vector of
+        // channels has one line per pair plus the bias, and the target contains the pixels.
         unsafe {
             // The weights of the second vector follow those of the first.
             let lines = 1 + pairs;

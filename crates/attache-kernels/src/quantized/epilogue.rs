@@ -78,7 +78,7 @@ pub struct Requantize {
 #[derive(Clone, Debug, Default)]
 struct UpperHalves {
     /// What is added to the products of the outputs with even and with odd index before they are shifted: what rounds them,
-    /// and the zero point.
+    /// and the zero point if [`Requantize::shrinks`].
     nudges: [Vec<i64>; 2],
     /// Left shifts of the products, in bits, where less than 32 bits are shifted out.
     doublings: Vec<i32>,
@@ -97,7 +97,7 @@ impl UpperHalves {
             };
             let first = if rounding == Rounding::Twice && shift > 31 { 1 << 30 } else { 0 };
             let nudge = first + (1i64 << (shift - 1));
-            let nudge = if plus == 0 { nudge } else { nudge.wrapping_add(i64::from(plus) << shift) };
+            let nudge = nudge.wrapping_add(i64::from(plus) << shift);
             let doubling = (32 - shift).max(0);
             halves.nudges[output % 2].push(nudge << doubling);
             halves.doublings.push(doubling);

@@ -538,11 +538,11 @@ unsafe fn add_products<S: Integers, const ROWS: usize, const VECTORS: usize, con
     }
 }
 
-/// Kernel that converts the sums of a tile to outputs.
+/// Kernel that converts the sums of tiles to outputs.
 pub(super) struct Finish<'a, F: GemmEpilogue> {
     pub(super) epilogue: &'a F,
     pub(super) sums: Sums,
-    /// The sums of the weights of the tile's columns.
+    /// The sums of the weights of the tiles' columns.
     pub(super) weights: &'a [i32],
     pub(super) target: Target<F::Output>,
 }
@@ -558,7 +558,7 @@ impl<F: GemmEpilogue> IntegerMultiversioned for Finish<'_, F> {
 }
 
 /// Number of elements past the end of a buffer that tiles of an integer product may read.
-pub(super) const SLACK: usize = 4;
+const SLACK: usize = 4;
 
 /// Multiplies dense rows of A by the packed weights, and writes dense rows of C. `signed` is whether the
 /// bytes of A are signed. `zero_points` has the zero point of each row of A, or one for all rows. The matrix

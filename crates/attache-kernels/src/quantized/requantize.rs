@@ -7,7 +7,7 @@
 //! round down where the remainder is one half, and a product smaller by one such unit does.
 //!
 //! The result is taken from the upper half of the 64 bits, shifted by `s − 32` bits more. For s < 32, products are shifted
-//! to the left first. For s from 32 to 51, the zero point is added before the shift.
+//! to the left first. Where all factors have an s from 32 to 51, the zero point is added before the shift.
 #![allow(unsafe_code)] // Intrinsics on pointers.
 
 use std::arch::x86_64::*;

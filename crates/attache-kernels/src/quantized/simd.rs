@@ -192,6 +192,7 @@ pub trait IntegerMultiversioned {
 /// Fixed-point factors of adjacent columns, from the first one on, followed by spare ones up to a whole vector; and the
 /// zero point and the range of the results.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // what only kernels of x86 take
 pub struct Factors {
     pub(crate) mantissas: *const i32,
     /// Left shifts of the sums before the multiplication, in bits; null if none is needed.

@@ -1,6 +1,6 @@
 //! 256-bit vectors of pairs of 16-bit numbers (AVX2), and vectors of groups of four bytes, of 256 bits (AVX-VNNI) and of
 //! 512 bits (AVX-512 VNNI).
-#![allow(unsafe_code)] // Intrinsics, and calls into functions compiled for features that were detected.
+#![allow(unsafe_code)] // Intrinsics, calls into functions compiled for features that were detected, and empty assembly.
 
 use std::arch::x86_64::*;
 

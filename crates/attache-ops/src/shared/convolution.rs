@@ -197,8 +197,9 @@ pub(crate) fn multiply_adds(places: [usize; 2], convolution: &Convolution) -> u6
     product(&[batches, places[0], places[1], kernel[0], kernel[1], depth, outputs])
 }
 
-/// Returns an upper bound of the CPU working memory of a convolution, in bytes: packed weights, and a
-/// converted copy of the image. `facts` are those of image and filter.
+/// Returns an upper bound of the CPU working memory of a convolution, in bytes: packed weights, and converted rows of the
+/// image, of which threads have fewer at once than the whole image unless windows are nearly as high. `facts` are those of
+/// image and filter.
 pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let [image, filter] = facts;
     let Convolution { input: [.., channels], output: [.., outputs], kernel, groups, .. } = *convolution;
@@ -211,7 +212,7 @@ pub(crate) fn working_memory(facts: [&Fact; 2], convolution: &Convolution) -> Wo
 
 /// Returns an upper bound of the CPU working memory of a transposed convolution, in bytes: the packed
 /// weights, as one matrix for each residue of output positions modulo the strides, each with its part of the
-/// filter's taps; a converted copy of the image; and the 32-bit sums of quantized outputs.
+/// filter's taps; converted rows of the image, as for a convolution; and the 32-bit sums of quantized outputs.
 pub(crate) fn transposed_memory(facts: [&Fact; 2], convolution: &Convolution) -> WorkingMemory {
     let Convolution { input: [.., channels], output: [.., outputs], kernel, strides, .. } = *convolution;
     let phases = [0, 1].map(|axis| kernel[axis].min(strides[axis]).min(convolution.output[axis]));
