@@ -142,7 +142,7 @@ pub fn convolve(engine: Engine, convolution: &Convolution, input: &[f32], filter
 
 /// The input of a direct convolution, as the elements of type `T` that its matrices read.
 pub(crate) trait Activations<T>: Sync {
-    /// Returns the elements, if they are in memory.
+    /// Returns the elements, if they are in memory as the matrices read them.
     fn in_place(&self) -> Option<&[T]>;
     /// Copies elements from index `first` on to `target`.
     fn copy(&self, first: usize, target: &mut [T]);

@@ -38,7 +38,7 @@ final class NativeLibrary {
             }
         } catch (UnsatisfiedLinkError error) {
             UnsatisfiedLinkError explained = new UnsatisfiedLinkError("The native library of Attaché is not in the jar for "
-                    + platform() + ", nor in java.library.path; name its folder with -D" + FOLDER_PROPERTY + "=FOLDER. "
+                    + platform() + ", nor where System.loadLibrary looks; name its folder with -D" + FOLDER_PROPERTY + "=FOLDER. "
                     + error.getMessage());
             explained.initCause(error);
             throw explained;
