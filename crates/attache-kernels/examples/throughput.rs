@@ -223,7 +223,7 @@ fn streams(engine: Engine) {
         reduce(engine, Reduction::Mean, &a, &shape, &[false, false, true], &mut output[..56 * 56]);
     });
     print(engine, "mean over channels", "Gel/s", count as f64, seconds);
-    let seconds = median(|| attache_kernels::movement::transpose(&a, &shape, &[2, 0, 1], &mut output));
+    let seconds = median(|| attache_kernels::movement::transpose(engine, &a, &shape, &[2, 0, 1], &mut output));
     print(engine, "transpose to channels first", "Gel/s", count as f64, seconds);
 }
 

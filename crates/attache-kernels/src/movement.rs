@@ -1,5 +1,10 @@
-//! Data movement kernels (strided copies, transposes, tiling, padding, concatenation) for elements of any
-//! `Copy` type, with dense outputs.
+//! Data movement kernels (strided copies, transposes, tiling, padding) for elements of any `Copy` type,
+//! with dense outputs, and concatenation of bytes.
+
+use crate::Engine;
+
+/// Bytes that one thread moves in a nanosecond.
+const SPEED: f64 = 8.0;
 
 /// Copies `source[offset + Σ index × stride]`, for every index within `extents`, to the dense `target`, as
 /// [`StridedCopy`].
@@ -7,8 +12,15 @@
 /// # Panics
 ///
 /// Panics if an index is outside of the source, or if the lengths of the slices do not match.
-pub fn copy_strided<T: Copy>(source: &[T], offset: i64, strides: &[i64], target: &mut [T], extents: &[usize]) {
-    StridedCopy::new(offset, strides, extents).run(source, target);
+pub fn copy_strided<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    offset: i64,
+    strides: &[i64],
+    target: &mut [T],
+    extents: &[usize],
+) {
+    StridedCopy::new(offset, strides, extents).run(engine, source, target);
 }
 
 /// A copy of `source[offset + Σ index × stride]`, for every index within `extents`, to a dense target.
@@ -58,14 +70,24 @@ impl StridedCopy {
     /// # Panics
     ///
     /// Panics if an index is outside of the source, or if the target has another number of elements.
-    pub fn run<T: Copy>(&self, source: &[T], target: &mut [T]) {
+    pub fn run<T: Copy + Send + Sync>(&self, engine: Engine, source: &[T], target: &mut [T]) {
         assert_eq!(target.len(), self.elements, "the target has its extents");
         if target.is_empty() {
             return;
         }
         let (first, last) = self.reach;
         assert!(first >= 0 && last < source.len() as i128, "every index lies in the source");
-        copy_axes(source, self.offset, &self.axes, target);
+        let extent = self.axes.first().map_or(1, |axis| axis.0);
+        let parts = engine.tasks(size_of_val(target) as f64 / SPEED, extent);
+        if parts == 1 || cfg!(attache_small) {
+            return copy_axes(source, self.offset, &self.axes, target);
+        }
+        let unit = target.len() / extent;
+        engine.for_each_part(target, unit, parts, |first, target| {
+            let mut axes = self.axes.clone();
+            axes[0].0 = target.len() / unit;
+            copy_axes(source, self.offset + first as isize * axes[0].1, &axes, target);
+        });
     }
 }
 
@@ -109,12 +131,18 @@ fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: u
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], target: &mut [T]) {
+pub fn transpose<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    shape: &[usize],
+    permutation: &[usize],
+    target: &mut [T],
+) {
     assert_eq!(shape.len(), permutation.len(), "an entry per axis");
     let dense = attache_base::strides(shape);
     let strides: Vec<i64> = permutation.iter().map(|axis| dense[*axis] as i64).collect();
     let extents: Vec<usize> = permutation.iter().map(|axis| shape[*axis]).collect();
-    copy_strided(source, 0, &strides, target, &extents);
+    copy_strided(engine, source, 0, &strides, target, &extents);
 }
 
 /// Repeats a source of shape `shape` `multiples[a]` times along each axis `a`.
@@ -122,13 +150,19 @@ pub fn transpose<T: Copy>(source: &[T], shape: &[usize], permutation: &[usize], 
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target: &mut [T]) {
+pub fn tile<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    shape: &[usize],
+    multiples: &[usize],
+    target: &mut [T],
+) {
     assert_eq!(shape.len(), multiples.len(), "a multiple per axis");
     let dense = attache_base::strides(shape);
     let axes = || 0..shape.len();
     let strides: Vec<i64> = axes().flat_map(|axis| [0, dense[axis] as i64]).collect();
     let extents: Vec<usize> = axes().flat_map(|axis| [multiples[axis], shape[axis]]).collect();
-    copy_strided(source, 0, &strides, target, &extents);
+    copy_strided(engine, source, 0, &strides, target, &extents);
 }
 
 /// Pads a source of shape `shape` with `before[a]` and `after[a]` elements of `value` along each axis `a`.
@@ -136,9 +170,40 @@ pub fn tile<T: Copy>(source: &[T], shape: &[usize], multiples: &[usize], target:
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn pad<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], value: T, target: &mut [T]) {
+pub fn pad<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    shape: &[usize],
+    before: &[usize],
+    after: &[usize],
+    value: T,
+    target: &mut [T],
+) {
     check_padding(source, shape, before, after, target);
-    pad_axes(source, shape, before, after, value, target);
+    if cfg!(attache_small) {
+        return pad_axes(source, shape, before, after, value, target);
+    }
+    // The slices along the first padded axis are divided.
+    let axis = (0..shape.len()).find(|axis| before[*axis] + after[*axis] > 0).unwrap_or(0);
+    let outer: usize = shape.iter().take(axis).product();
+    let extent = shape.get(axis).map_or(1, |extent| before[axis] + extent + after[axis]);
+    let unit = target.len().checked_div(outer * extent).unwrap_or(0);
+    let parts = engine.tasks(size_of_val(target) as f64 / SPEED, outer * extent);
+    if parts == 1 || source.is_empty() || unit < LEAST_UNIT {
+        return pad_axes(source, shape, before, after, value, target);
+    }
+    let piece = source.len() / (outer * shape[axis]);
+    engine.for_each_part(target, unit, parts, |first, target| {
+        for (index, target) in (first..).zip(target.chunks_exact_mut(unit)) {
+            match (index % extent).checked_sub(before[axis]).filter(|row| *row < shape[axis]) {
+                Some(row) => {
+                    let source = &source[(index / extent * shape[axis] + row) * piece..][..piece];
+                    pad_axes(source, &shape[axis + 1..], &before[axis + 1..], &after[axis + 1..], value, target);
+                }
+                None => target.fill(value),
+            }
+        }
+    });
 }
 
 fn check_padding<T>(source: &[T], shape: &[usize], before: &[usize], after: &[usize], target: &[T]) {
@@ -176,6 +241,9 @@ fn pad_axes<T: Copy>(source: &[T], shape: &[usize], before: &[usize], after: &[u
         pad_axes(source, &shape[1..], &before[1..], &after[1..], value, target);
     }
 }
+
+/// Elements of a slice below which padded slices are not divided among threads: several of them are copied together.
+const LEAST_UNIT: usize = 128;
 
 /// Number of elements up to which a loop takes less time than a call that copies memory.
 const SHORT: usize = 128;
@@ -246,28 +314,36 @@ fn mirror_axes<T: Copy>(
     }
 }
 
-/// Concatenates tensors along an axis. `outer` is the product of the extents before that axis, so each of
+/// Concatenates tensors, given as bytes, along an axis. `outer` is the product of the extents before that axis, so each of
 /// `parts` consists of `outer` contiguous runs, which alternate in the target.
 ///
 /// # Panics
 ///
 /// Panics if the length of a part is not a multiple of `outer`, or if the target's length is not the sum of the parts'.
-pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
-    let run = |part: &&[T]| part.len() / outer.max(1);
-    assert!(parts.iter().all(|part| part.len() == run(part) * outer), "whole runs");
-    let row: usize = parts.iter().map(run).sum();
+pub fn concatenate(engine: Engine, parts: &[&[u8]], outer: usize, target: &mut [u8]) {
+    // Each part with the length of its runs.
+    let parts: Vec<(&[u8], usize)> = parts.iter().map(|part| (*part, part.len() / outer.max(1))).collect();
+    assert!(parts.iter().all(|(part, length)| part.len() == length * outer), "whole runs");
+    let row: usize = parts.iter().map(|(_, length)| length).sum();
     assert_eq!(target.len(), row * outer, "the target holds every part");
     if row == 0 {
         return;
     }
-    for (index, mut target) in target.chunks_exact_mut(row).enumerate() {
-        for part in parts {
-            let run = run(part);
-            let (head, rest) = target.split_at_mut(run);
-            head.copy_from_slice(&part[index * run..][..run]);
-            target = rest;
+    let tasks = engine.tasks(target.len() as f64 / SPEED, target.len());
+    engine.for_each_part(target, 1, tasks, |first, mut target| {
+        // A task may begin within a row.
+        let (mut index, mut skipped) = (first / row, first % row);
+        while !target.is_empty() {
+            for &(part, length) in &parts {
+                let run = &part[index * length + skipped.min(length)..(index + 1) * length];
+                skipped = skipped.saturating_sub(length);
+                let (head, rest) = target.split_at_mut(run.len().min(target.len()));
+                head.copy_from_slice(&run[..head.len()]);
+                target = rest;
+            }
+            index += 1;
         }
-    }
+    });
 }
 
 /// Moves blocks of channels to pixels: a source of shape `[batches, height, width, channels]` becomes
@@ -276,11 +352,17 @@ pub fn concatenate<T: Copy>(parts: &[&[T]], outer: usize, target: &mut [T]) {
 /// # Panics
 ///
 /// Panics if the channels are not a multiple of `block × block`, or if the lengths of the slices do not match.
-pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
+pub fn depth_to_space<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    shape: [usize; 4],
+    block: usize,
+    target: &mut [T],
+) {
     let [batches, height, width, channels] = shape;
     assert!(block > 0 && channels % (block * block) == 0, "whole blocks");
     let depth = channels / (block * block);
-    transpose(source, &[batches * height, width, block, block * depth], &[0, 2, 1, 3], target);
+    transpose(engine, source, &[batches * height, width, block, block * depth], &[0, 2, 1, 3], target);
 }
 
 /// Moves blocks of pixels to channels: a source of shape `[batches, height, width, channels]` becomes
@@ -289,14 +371,28 @@ pub fn depth_to_space<T: Copy>(source: &[T], shape: [usize; 4], block: usize, ta
 /// # Panics
 ///
 /// Panics if height or width is not a multiple of `block`, or if the lengths of the slices do not match.
-pub fn space_to_depth<T: Copy>(source: &[T], shape: [usize; 4], block: usize, target: &mut [T]) {
+pub fn space_to_depth<T: Copy + Send + Sync>(
+    engine: Engine,
+    source: &[T],
+    shape: [usize; 4],
+    block: usize,
+    target: &mut [T],
+) {
     let [batches, height, width, channels] = shape;
     assert!(block > 0 && height % block == 0 && width % block == 0, "whole blocks");
-    transpose(source, &[batches * height / block, block, width / block, block * channels], &[0, 2, 1, 3], target);
+    transpose(
+        engine,
+        source,
+        &[batches * height / block, block, width / block, block * channels],
+        &[0, 2, 1, 3],
+        target,
+    );
 }
 
 #[cfg(test)]
 mod tests {
+    use attache_base::{Pool, Serial};
+
     use super::*;
     use crate::testing::Random;
 
@@ -309,7 +405,7 @@ mod tests {
             let extents: Vec<usize> = (0..rank).map(|_| 1 + random.below(7)).collect();
             let strides: Vec<i64> = (0..rank).map(|_| random.below(60) as i64 - 30).collect();
             let mut target = vec![0; extents.iter().product()];
-            copy_strided(&source, 50_000, &strides, &mut target, &extents);
+            copy_strided(Engine::new(&Serial), &source, 50_000, &strides, &mut target, &extents);
             for (index, value) in target.iter().enumerate() {
                 let (mut rest, mut at) = (index, 50_000);
                 for axis in (0..rank).rev() {
@@ -325,23 +421,23 @@ mod tests {
     fn transposes_and_tiles() {
         let source: Vec<usize> = (0..40 * 50).collect();
         let mut target = vec![0; source.len()];
-        transpose(&source, &[40, 50], &[1, 0], &mut target);
+        transpose(Engine::new(&Serial), &source, &[40, 50], &[1, 0], &mut target);
         assert!((0..2000).all(|index| target[index] == index % 40 * 50 + index / 40));
         let mut tiled = [0; 12];
-        tile(&[1, 2, 3], &[1, 3], &[2, 2], &mut tiled);
+        tile(Engine::new(&Serial), &[1, 2, 3], &[1, 3], &[2, 2], &mut tiled);
         assert_eq!(tiled, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
     }
 
     #[test]
     #[should_panic(expected = "every index lies in the source")]
     fn a_stride_out_of_the_source_is_refused() {
-        copy_strided(&[1, 2, 3], 2, &[-2], &mut [0, 0, 0], &[3]);
+        copy_strided(Engine::new(&Serial), &[1, 2, 3], 2, &[-2], &mut [0, 0, 0], &[3]);
     }
 
     #[test]
     fn padding_of_every_kind() {
         let mut target = [7; 15];
-        pad(&[1, 2, 3, 4], &[2, 2], &[1, 2], &[0, 1], 0, &mut target);
+        pad(Engine::new(&Serial), &[1, 2, 3, 4], &[2, 2], &[1, 2], &[0, 1], 0, &mut target);
         assert_eq!(target, [0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3, 4, 0]);
         let mut line = [0; 7];
         mirror_pad(&[1, 2, 3], &[3], &[2], &[2], Mirror::Reflect, &mut line);
@@ -354,17 +450,52 @@ mod tests {
     fn blocks_go_there_and_back() {
         let source: Vec<usize> = (0..2 * 2 * 3 * 8).collect();
         let (mut spread, mut back) = (vec![0; source.len()], vec![0; source.len()]);
-        depth_to_space(&source, [2, 2, 3, 8], 2, &mut spread);
+        depth_to_space(Engine::new(&Serial), &source, [2, 2, 3, 8], 2, &mut spread);
         assert_eq!(spread[..4], [0, 1, 2, 3]); // pixel (0, 0), (0, 1)
         assert_eq!(spread[12..16], [4, 5, 6, 7]); // pixel (1, 0), (1, 1)
-        space_to_depth(&spread, [2, 4, 6, 2], 2, &mut back);
+        space_to_depth(Engine::new(&Serial), &spread, [2, 4, 6, 2], 2, &mut back);
         assert_eq!(back, source);
     }
 
     #[test]
     fn parts_lie_behind_each_other() {
         let mut target = [0; 6];
-        concatenate(&[&[1, 2, 3, 4][..], &[8, 9]], 2, &mut target);
+        concatenate(Engine::new(&Serial), &[&[1, 2, 3, 4][..], &[8, 9]], 2, &mut target);
         assert_eq!(target, [1, 2, 8, 3, 4, 9]);
+    }
+
+    #[test]
+    fn threads_move_what_one_moves() {
+        let (pool, mut random) = (Pool::new(3), Random::new(17));
+        let source: Vec<u16> = (0..400_000).map(|_| random.below(1 << 16) as u16).collect();
+        let moved = |engine: Engine, random: &mut Random| {
+            let mut extents = || 1 + random.below(40);
+            let shape = [extents(), extents(), extents()];
+            let [before, after] = [(); 2].map(|()| [(); 3].map(|()| random.below(3) * random.below(40)));
+            let length = |extents: [usize; 3]| extents.iter().product::<usize>();
+            let elements = &source[..length(shape)];
+            let mut targets = [length(shape), length([0, 1, 2].map(|axis| before[axis] + shape[axis] + after[axis]))]
+                .map(|length| vec![9; length]);
+            transpose(engine, elements, &shape, &[1, 2, 0], &mut targets[0]);
+            pad(engine, elements, &shape, &before, &after, 7, &mut targets[1]);
+            let runs = [(); 3].map(|()| random.below(300));
+            let (outer, mut joined) = (1 + random.below(300), Vec::new());
+            let parts = runs.map(|run| &bytemuck::cast_slice(&source)[run..][..outer * run]);
+            joined.resize(runs.iter().sum::<usize>() * outer, 9);
+            concatenate(engine, &parts, outer, &mut joined);
+            for row in 0..outer {
+                let expected = parts.iter().zip(runs).flat_map(|(part, run)| &part[row * run..][..run]);
+                assert!(
+                    joined.chunks_exact(joined.len() / outer).nth(row).into_iter().flatten().eq(expected),
+                    "{runs:?}"
+                );
+            }
+            (targets, shape, before, after)
+        };
+        for _ in 0..40 {
+            let mut again = random.clone();
+            let expected = moved(Engine::new(&Serial), &mut random);
+            assert!(moved(Engine::new(&pool), &mut again) == expected, "{:?}", (expected.1, expected.2, expected.3));
+        }
     }
 }

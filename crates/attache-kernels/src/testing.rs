@@ -4,6 +4,7 @@ use attache_base::Padding;
 
 use crate::convolution::Convolution;
 
+#[derive(Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -143,14 +143,14 @@ impl BatchMatMul {
     }
 
     /// Returns the left matrices in row-major order; a transposed copy where they are stored transposed.
-    fn rows<'a, T: Pod>(&self, product: &BatchedProduct, left: &'a [T]) -> Cow<'a, [T]> {
+    fn rows<'a, T: Pod + Send + Sync>(&self, engine: Engine, product: &BatchedProduct, left: &'a [T]) -> Cow<'a, [T]> {
         if !self.transposed[0] {
             return Cow::Borrowed(left);
         }
         let mut rows = vec![T::zeroed(); left.len()];
         let size = product.rows * product.depth;
         for (source, target) in left.chunks_exact(size).zip(rows.chunks_exact_mut(size)) {
-            movement::transpose(source, &[product.depth, product.rows], &[1, 0], target);
+            movement::transpose(engine, source, &[product.depth, product.rows], &[1, 0], target);
         }
         Cow::Owned(rows)
     }
@@ -180,7 +180,7 @@ impl BatchMatMul {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let BatchedProduct { depth, columns, .. } = *product;
         let (left, values, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
-        let (left, everything) = (self.rows(product, left), (f32::NEG_INFINITY, f32::INFINITY));
+        let (left, everything) = (self.rows(engine, product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
         let pack = |index: usize| {
             let matrix = &values[index * size..][..size];
@@ -214,7 +214,7 @@ impl BatchMatMul {
         let requantization =
             RequantizationParameters::new(&left, one_scale(&right)?, &eval.outputs[0], Activation::None)?;
         let epilogue = requantization.requantize(product.columns, Rounding::Twice, ScalePrecision::Single);
-        let (rows, zero, depth) = (self.rows(product, left.bytes), requantization.input(), product.depth);
+        let (rows, zero, depth) = (self.rows(engine, product, left.bytes), requantization.input(), product.depth);
         let output = &mut *eval.outputs[0].bytes;
         let pack = |index| self.pack_bytes(engine.isa, product, requantization.weights(right.bytes), zero, index);
         let packed = (|| PackedIntegers::parameters(product.columns, depth, depth), pack);
@@ -243,7 +243,7 @@ impl BatchMatMul {
             let places = (0..columns).flat_map(|n| (0..depth).map(move |k| n * strides[0] + k * strides[1]));
             Int16x8Matrix::new(columns, &places.map(|place| matrix[place]).collect::<Vec<_>>(), None)
         };
-        let (rows, output) = (self.rows(product, left.values::<i16>()?), eval.outputs[0].values()?);
+        let (rows, output) = (self.rows(engine, product, left.values::<i16>()?), eval.outputs[0].values()?);
         let packed = (|| Int16x8Matrix::parameters(columns, depth), turn);
         self.multiply_each((product, right), eval.cache, output, packed, |output, range, matrix| {
             let left = &rows[range.start * depth..range.end * depth];
@@ -258,7 +258,7 @@ impl BatchMatMul {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
         let BatchedProduct { depth, columns, .. } = *product;
-        let rows = Quantized::new(engine, &self.rows(product, left.values()?), depth, !self.is_asymmetric);
+        let rows = Quantized::new(engine, &self.rows(engine, product, left.values()?), depth, !self.is_asymmetric);
         let output = eval.outputs[0].values()?;
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
         let pack = |index| self.pack_bytes(engine.isa, product, operand, Zero::UNKNOWN, index);

@@ -13,7 +13,7 @@ use attache_model::schema::BuiltinOperator;
 use crate::definition::activation;
 use crate::shared::exact::{affine, look_up};
 use crate::shared::quantized::{QuantizationParameters, require_one_scale, require_symmetric};
-use crate::shared::support::{countable, elements, elements_mut, with_element};
+use crate::shared::support::countable;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -78,7 +78,7 @@ fn rescaled(eval: &mut Eval<'_>, inputs: &[TensorRef<'_>], outer: usize) -> Resu
         changed.push(Cow::Owned(values));
     }
     let parts: Vec<&[u8]> = changed.iter().map(|part| &part[..]).collect();
-    concatenate(&parts, outer, output.values()?);
+    concatenate(engine, &parts, outer, output.values()?);
     Ok(())
 }
 
@@ -143,11 +143,8 @@ impl Operator for Concatenation {
         if first.data_type == DataType::UInt8 && eval.outputs[0].quantization.is_some() {
             return rescaled(eval, &inputs, outer);
         }
-        let output = &mut *eval.outputs[0].bytes;
-        with_element!(first.data_type, T => {
-            let parts: Vec<&[T]> = inputs.iter().map(|input| elements(input.bytes)).collect::<Result<_, _>>()?;
-            concatenate(&parts, outer, elements_mut(output)?);
-        });
+        let parts: Vec<&[u8]> = inputs.iter().map(|input| input.bytes).collect();
+        concatenate(Engine::new(eval.parallel), &parts, outer, eval.outputs[0].bytes);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::depth_to_space;
 use attache_model::schema::BuiltinOperator;
 
@@ -55,8 +56,9 @@ impl Operator for DepthToSpace {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let (shape, output) = (image(0, input.shape)?, &mut *eval.outputs[0].bytes);
+        let engine = Engine::new(eval.parallel);
         with_element!(input.data_type, T => {
-            depth_to_space::<T>(elements(input.bytes)?, shape, self.block, elements_mut(output)?);
+            depth_to_space::<T>(engine, elements(input.bytes)?, shape, self.block, elements_mut(output)?);
         });
         Ok(())
     }

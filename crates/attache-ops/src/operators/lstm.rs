@@ -143,7 +143,7 @@ impl Operator for Lstm {
             return Err(OpError::invalid("it has four outputs"));
         };
         let (joined, sums) = (joined.values::<f32>()?, sums.values::<f32>()?);
-        concatenate(&[values(0)?, values(1)?], batches, joined);
+        concatenate(engine, &[inputs[0].bytes, inputs[1].bytes], batches, bytemuck::cast_slice_mut(joined));
         let (weights, bias): (&[f32], &[f32]) = (values(2)?, values(3)?);
         let pack = || PackedMatrix::pack(engine.isa, 4 * units, columns, weights, Some(bias));
         let fresh;

@@ -3,11 +3,12 @@
 use attache_base::Shape;
 use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::concatenate;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::quantized::require_one_scale;
-use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
+use crate::shared::support::{countable, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -70,11 +71,8 @@ impl Operator for Pack {
         let (axis, slice) = self.slice(first.shape)?;
         let outer = slice[..axis].iter().product();
         let inputs: Vec<_> = (0..eval.inputs.len()).map(|index| eval.input(index)).collect::<Result<_, _>>()?;
-        let output = &mut *eval.outputs[0].bytes;
-        with_element!(first.data_type, T => {
-            let parts: Vec<&[T]> = inputs.iter().map(|input| elements(input.bytes)).collect::<Result<_, _>>()?;
-            concatenate(&parts, outer, elements_mut(output)?);
-        });
+        let parts: Vec<&[u8]> = inputs.iter().map(|input| input.bytes).collect();
+        concatenate(Engine::new(eval.parallel), &parts, outer, eval.outputs[0].bytes);
         Ok(())
     }
 

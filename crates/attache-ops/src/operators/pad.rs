@@ -1,7 +1,7 @@
 //! PAD: padding with zeros, or with the zero point of quantized elements, along every axis.
 
 use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
-use attache_kernels::movement;
+use attache_kernels::{Engine, movement};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::affine;
@@ -39,9 +39,10 @@ impl Operator for Pad {
         let input = eval.input(0)?;
         let (before, after) = split(&paddings(input.shape, &eval.input(1)?.integers()?)?);
         let (zero, output) = (zero(&eval.outputs[0])?, &mut *eval.outputs[0].bytes);
+        let engine = Engine::new(eval.parallel);
         with_element!(input.data_type, T => {
             let zero = narrow::<T>(zero);
-            movement::pad(elements(input.bytes)?, input.shape, &before, &after, zero, elements_mut(output)?);
+            movement::pad(engine, elements(input.bytes)?, input.shape, &before, &after, zero, elements_mut(output)?);
         });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! PADV2: padding with a given value along every axis.
 
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::movement;
+use attache_kernels::{Engine, movement};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::padding::{self, known_paddings, padded, paddings, split};
@@ -40,9 +40,10 @@ impl Operator for PadV2 {
         let (input, value) = (eval.input(0)?, eval.input(2)?);
         let (before, after) = split(&paddings(input.shape, &eval.input(1)?.integers()?)?);
         let output = &mut *eval.outputs[0].bytes;
+        let engine = Engine::new(eval.parallel);
         with_element!(input.data_type, T => {
             let value = only::<T>(value)?;
-            movement::pad(elements(input.bytes)?, input.shape, &before, &after, value, elements_mut(output)?);
+            movement::pad(engine, elements(input.bytes)?, input.shape, &before, &after, value, elements_mut(output)?);
         });
         Ok(())
     }

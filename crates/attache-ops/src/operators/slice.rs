@@ -2,6 +2,7 @@
 
 use attache_base::Shape;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::refuse;
@@ -50,7 +51,7 @@ impl Operator for Slice {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let view = view(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
-        view.copy(input, eval.outputs[0].bytes)
+        view.copy(Engine::new(eval.parallel), input, eval.outputs[0].bytes)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

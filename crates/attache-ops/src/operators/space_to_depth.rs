@@ -5,6 +5,7 @@
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::space_to_depth;
 use attache_model::schema::BuiltinOperator;
 
@@ -52,8 +53,9 @@ impl Operator for SpaceToDepth {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let (shape, output) = (image(0, input.shape)?, &mut *eval.outputs[0].bytes);
+        let engine = Engine::new(eval.parallel);
         with_element!(input.data_type, T => {
-            space_to_depth::<T>(elements(input.bytes)?, shape, self.block, elements_mut(output)?);
+            space_to_depth::<T>(engine, elements(input.bytes)?, shape, self.block, elements_mut(output)?);
         });
         Ok(())
     }

@@ -3,6 +3,7 @@
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::StridedCopy;
 use attache_model::schema::BuiltinOperator;
 
@@ -195,10 +196,10 @@ impl Operator for StridedSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(0)?;
+        let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
         // A copy is kept only where the entries are constants.
         if let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
-            return copy_elements(copy, &input, eval.outputs[0].bytes);
+            return copy_elements(engine, copy, &input, eval.outputs[0].bytes);
         }
         let entries = [eval.input(1)?, eval.input(2)?, eval.input(3)?];
         let [begin, end, strides] = [0, 1, 2].map(|index: usize| entries[index].integers());
@@ -206,9 +207,9 @@ impl Operator for StridedSlice {
         let copy = plan.copy(input.shape);
         let output = &mut *eval.outputs[0].bytes;
         if entries.iter().all(|tensor| tensor.is_constant) {
-            return copy_elements(eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy), &input, output);
+            return copy_elements(engine, eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy), &input, output);
         }
-        copy_elements(&copy, &input, output)
+        copy_elements(engine, &copy, &input, output)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -3,7 +3,7 @@
 use attache_base::Shape;
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::movement;
+use attache_kernels::{Engine, movement};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{countable, elements, elements_mut, with_element};
@@ -44,8 +44,9 @@ impl Operator for Tile {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let (multiples, output) = (multiples(input.shape, &eval.input(1)?.integers()?)?, &mut *eval.outputs[0].bytes);
+        let engine = Engine::new(eval.parallel);
         with_element!(input.data_type, T => {
-            movement::tile::<T>(elements(input.bytes)?, input.shape, &multiples, elements_mut(output)?);
+            movement::tile::<T>(engine, elements(input.bytes)?, input.shape, &multiples, elements_mut(output)?);
         });
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use attache_base::Shape;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{axis_of, refuse};
@@ -46,7 +47,7 @@ impl Operator for Transpose {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
-        view(input.shape, &eval.input(1)?.integers()?)?.copy(input, eval.outputs[0].bytes)
+        view(input.shape, &eval.input(1)?.integers()?)?.copy(Engine::new(eval.parallel), input, eval.outputs[0].bytes)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

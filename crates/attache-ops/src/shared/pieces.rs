@@ -3,6 +3,7 @@
 
 use attache_base::Shape;
 use attache_graph::{Eval, Lowering, OpError, TensorMut, TensorRef, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::StridedCopy;
 
 use crate::Declaration;
@@ -49,13 +50,13 @@ pub(crate) fn copy(
     index: usize,
     pieces: impl FnOnce(&Eval<'_>, &Shape) -> Result<Pieces, OpError>,
 ) -> Result<(), OpError> {
-    let input = eval.input(index)?;
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(index)?);
     if let Some(kept) = eval.cache.get_for::<Vec<StridedCopy>>(|| input.shape.to_vec()) {
-        return copy_all(kept, input, &mut eval.outputs);
+        return copy_all(engine, kept, input, &mut eval.outputs);
     }
     let views = pieces(eval, input.shape)?.views(input.shape);
     let copies: Vec<StridedCopy> = views.iter().map(|view| view.of(input.shape)).collect();
-    copy_all(&copies, input, &mut eval.outputs)?;
+    copy_all(engine, &copies, input, &mut eval.outputs)?;
     let is_constant = |(other, tensor): (usize, &Option<TensorRef<'_>>)| {
         other == index || tensor.is_none_or(|tensor| tensor.is_constant)
     };
@@ -65,8 +66,13 @@ pub(crate) fn copy(
     Ok(())
 }
 
-fn copy_all(copies: &[StridedCopy], input: TensorRef<'_>, outputs: &mut [TensorMut<'_>]) -> Result<(), OpError> {
-    copies.iter().zip(outputs).try_for_each(|(copy, output)| copy_elements(copy, &input, output.bytes))
+fn copy_all(
+    engine: Engine,
+    copies: &[StridedCopy],
+    input: TensorRef<'_>,
+    outputs: &mut [TensorMut<'_>],
+) -> Result<(), OpError> {
+    copies.iter().zip(outputs).try_for_each(|(copy, output)| copy_elements(engine, copy, &input, output.bytes))
 }
 
 /// Returns the number of pieces that the operator's options state. An error unless it equals the number of

@@ -5,6 +5,7 @@
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Lowering, OpError, TensorRef, Unsupported};
+use attache_kernels::Engine;
 use attache_kernels::movement::StridedCopy;
 
 use crate::shared::support::{elements, elements_mut, with_element};
@@ -59,8 +60,8 @@ impl View {
     }
 
     /// Copies the elements of the view from `input` to `output`.
-    pub(crate) fn copy(&self, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
-        copy_elements(&self.of(input.shape), &input, output)
+    pub(crate) fn copy(&self, engine: Engine, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
+        copy_elements(engine, &self.of(input.shape), &input, output)
     }
 
     /// Returns the copy of the view's elements from an input of this shape.
@@ -88,14 +89,19 @@ impl View {
 }
 
 /// Copies elements of `input` to `output`.
-pub(crate) fn copy_elements(copy: &StridedCopy, input: &TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
-    with_element!(input.data_type, T => copy.run::<T>(elements(input.bytes)?, elements_mut(output)?));
+pub(crate) fn copy_elements(
+    engine: Engine,
+    copy: &StridedCopy,
+    input: &TensorRef<'_>,
+    output: &mut [u8],
+) -> Result<(), OpError> {
+    with_element!(input.data_type, T => copy.run::<T>(engine, elements(input.bytes)?, elements_mut(output)?));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use attache_base::DataType;
+    use attache_base::{DataType, Serial};
 
     use super::*;
 
@@ -112,7 +118,7 @@ mod tests {
         };
         let shown = |view: &View| {
             let mut output = vec![9; view.output.elements()];
-            view.copy(input, &mut output).unwrap();
+            view.copy(Engine::new(&Serial), input, &mut output).unwrap();
             output
         };
         assert_eq!(shown(&View::slices(&shape, 1, 1, 2)), [1, 2, 4, 5]);
