@@ -40,14 +40,14 @@ impl Pooling {
         assert_eq!(output, self.batches * self.output[0] * self.output[1] * self.input[2], "the output has its shape");
     }
 
-    /// Calls `kernel` for each output row with the row's input image, its index within the output image, and
-    /// the row itself.
+    /// Calls `kernel` for each output row with the row's input image, its index within the output image, the channel of
+    /// its first element, and the row itself. Rows of one pixel are divided by channels if there are few of them.
     pub(crate) fn for_each_row<T: Send + Sync>(
         &self,
         engine: &Engine,
         input: &[T],
         output: &mut [T],
-        kernel: impl Fn(&[T], usize, &mut [T]) + Sync,
+        kernel: impl Fn(&[T], usize, usize, &mut [T]) + Sync,
     ) {
         self.check(input, output.len());
         let (row, image) = (self.output[1] * self.input[2], self.input.iter().product::<usize>());
@@ -56,13 +56,23 @@ impl Pooling {
         }
         let nanoseconds = (output.len() * self.kernel[0] * self.kernel[1]) as f64 / 16.0;
         let rows = self.batches * self.output[0];
-        engine.for_each_part(output, row, engine.tasks(nanoseconds, rows), |first, output| {
-            for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
-                kernel(&input[index / self.output[0] * image..][..image], index % self.output[0], output);
+        let is_divided = !cfg!(attache_small)
+            && self.output[1] == 1
+            && rows < engine.parallel.threads()
+            && row % CHANNELS == 0
+            && engine.tasks(nanoseconds, rows * (row / CHANNELS)) > 1;
+        let (unit, units) = if is_divided { (CHANNELS, row / CHANNELS) } else { (row, 1) };
+        engine.for_each_part(output, unit, engine.tasks(nanoseconds, rows * units), |first, output| {
+            for (index, output) in (first..).zip(output.chunks_exact_mut(unit)) {
+                let (batch, y) = (index / units / self.output[0], index / units % self.output[0]);
+                kernel(&input[batch * image..][..image], y, index % units * unit, output);
             }
         });
     }
 }
+
+/// Channels of a part of a pixel.
+const CHANNELS: usize = 64;
 
 /// Writes the mean of each window's input pixels, clamped to the bounds of `pooling`. Padding is not counted;
 /// a window entirely in the padding gives 0 before clamping.
@@ -71,8 +81,8 @@ impl Pooling {
 ///
 /// Panics if the lengths of the slices do not match.
 pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
-    pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.isa.dispatch(Row::<Sum> { pooling, image, y, output, fold: PhantomData });
+    pooling.for_each_row(&engine, input, output, |image, y, channel, output| {
+        engine.isa.dispatch(Row::<Sum> { pooling, image, y, channel, output, fold: PhantomData });
     });
 }
 
@@ -83,8 +93,8 @@ pub fn average_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &m
 ///
 /// Panics if the lengths of the slices do not match.
 pub fn max_pool(engine: Engine, pooling: &Pooling, input: &[f32], output: &mut [f32]) {
-    pooling.for_each_row(&engine, input, output, |image, y, output| {
-        engine.isa.dispatch(Row::<Maximum> { pooling, image, y, output, fold: PhantomData });
+    pooling.for_each_row(&engine, input, output, |image, y, channel, output| {
+        engine.isa.dispatch(Row::<Maximum> { pooling, image, y, channel, output, fold: PhantomData });
     });
 }
 
@@ -161,11 +171,12 @@ impl Fold for Maximum {
 /// Vectors of channels that are computed together, because each sum waits for its last value.
 const TOGETHER: usize = if cfg!(attache_small) { 1 } else { 4 };
 
-/// Kernel that computes one row of windows.
+/// Kernel that computes one row of windows, or of one window the channels from `channel` on.
 struct Row<'a, F> {
     pooling: &'a Pooling,
     image: &'a [f32],
     y: usize,
+    channel: usize,
     output: &'a mut [f32],
     fold: PhantomData<F>,
 }
@@ -175,16 +186,16 @@ impl<F: Fold> Multiversioned for Row<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let channels = self.pooling.input[2];
         let output = std::mem::take(&mut self.output);
+        let channels = self.pooling.input[2].min(output.len());
         for (x, output) in output.chunks_exact_mut(channels).enumerate() {
             let whole = if TOGETHER == 1 { 0 } else { channels / (TOGETHER * S::LANES) * (TOGETHER * S::LANES) };
             let (together, rest) = output.split_at_mut(whole);
             for (index, output) in together.chunks_exact_mut(TOGETHER * S::LANES).enumerate() {
-                self.window::<S, TOGETHER>(simd, x, index * TOGETHER * S::LANES, output);
+                self.window::<S, TOGETHER>(simd, x, self.channel + index * TOGETHER * S::LANES, output);
             }
             for (index, output) in rest.chunks_mut(S::LANES).enumerate() {
-                self.window::<S, 1>(simd, x, whole + index * S::LANES, output);
+                self.window::<S, 1>(simd, x, self.channel + whole + index * S::LANES, output);
             }
         }
     }
@@ -222,6 +233,24 @@ mod tests {
     use super::*;
     use crate::Isa;
     use crate::testing::{Random, assert_close};
+
+    #[test]
+    fn threads_share_the_channels_of_a_pixel() {
+        let (pool, mut random) = (attache_base::Pool::new(3), Random::new(10));
+        for (batches, channels) in [(1, 192), (2, 320), (1, 100), (4, 64)] {
+            let (input, output, kernel) = ([30, 40, channels], [1, 1], [30, 40]);
+            let clamp = (-0.5, 0.75);
+            let pooling = Pooling { batches, input, output, kernel, strides: [1, 1], before: [0, 0], clamp };
+            let input = random.floats(batches * 30 * 40 * channels);
+            let pooled = |engine: Engine| {
+                let mut outputs = [(); 2].map(|()| vec![9.0; batches * channels]);
+                average_pool(engine, &pooling, &input, &mut outputs[0]);
+                max_pool(engine, &pooling, &input, &mut outputs[1]);
+                outputs
+            };
+            assert_eq!(pooled(Engine::new(&pool)), pooled(Engine::new(&Serial)), "{batches} × {channels}");
+        }
+    }
 
     #[test]
     fn every_isa_matches_the_loop_over_windows() {

@@ -119,17 +119,18 @@ fn run<T: Stored, A: Total, F: Fold>(
     output: &mut [T],
     finish: impl Fn(A, usize) -> T + Sync,
 ) {
-    pooling.for_each_row(&engine, input, output, |image, y, output| {
+    pooling.for_each_row(&engine, input, output, |image, y, channel, output| {
         let channels = pooling.input[2];
-        let mut totals = vec![A::from(0); channels];
+        let mut totals = vec![A::from(0); channels.min(output.len())];
         let (rows, _) = pooling.window(0, y);
-        for (x, output) in output.chunks_exact_mut(channels).enumerate() {
+        for (x, output) in output.chunks_exact_mut(totals.len()).enumerate() {
             let (columns, _) = pooling.window(1, x);
             totals.fill(F::start::<T>().into());
             for row in rows.clone() {
                 let start = (row * pooling.input[1] + columns.start) * channels;
                 let pixels = &image[start..start + columns.len() * channels];
-                engine.isa.dispatch(Step::<T, A, F> { pixels, totals: &mut totals, fold: std::marker::PhantomData });
+                let (totals, fold) = (&mut totals[..], std::marker::PhantomData);
+                engine.isa.dispatch(Step::<T, A, F> { pixels, channels: [channels, channel], totals, fold });
             }
             let count = (rows.len() * columns.len()).max(1);
             output.iter_mut().zip(&totals).for_each(|(value, total)| *value = finish(*total, count));
@@ -140,6 +141,8 @@ fn run<T: Stored, A: Total, F: Fold>(
 /// Kernel that accumulates pixels into one total per channel.
 struct Step<'a, T, A, F> {
     pixels: &'a [T],
+    /// The number of channels of a pixel, and the one of the first total.
+    channels: [usize; 2],
     totals: &'a mut [A],
     fold: std::marker::PhantomData<F>,
 }
@@ -149,8 +152,8 @@ impl<T: Stored, A: Total, F: Fold> Multiversioned for Step<'_, T, A, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        for pixel in self.pixels.chunks_exact(self.totals.len()) {
-            for (total, value) in self.totals.iter_mut().zip(pixel) {
+        for pixel in self.pixels.chunks_exact(self.channels[0]) {
+            for (total, value) in self.totals.iter_mut().zip(&pixel[self.channels[1]..]) {
                 *total = F::step(*total, A::from((*value).into()));
             }
         }
@@ -180,6 +183,24 @@ mod tests {
         assert_eq!(output, [3, -3, 5, -4]);
         max_pool(Engine::new(&Serial), &pooling, &input, &mut output, (-128, 6));
         assert_eq!(output, [5, -1, 6, -3]);
+    }
+
+    #[test]
+    fn threads_share_the_channels_of_a_pixel() {
+        let (pool, mut random) = (attache_base::Pool::new(3), crate::testing::Random::new(11));
+        for (batches, channels) in [(1, 192), (2, 320), (1, 100), (4, 64)] {
+            let (input, output, kernel) = ([30, 40, channels], [1, 1], [30, 40]);
+            let clamp = (0.0, 0.0);
+            let pooling = Pooling { batches, input, output, kernel, strides: [1, 1], before: [0, 0], clamp };
+            let input = random.bytes(batches * 30 * 40 * channels);
+            let pooled = |engine: Engine| {
+                let mut outputs = [(); 2].map(|()| vec![9u8; batches * channels]);
+                average_pool(engine, &pooling, &input, &mut outputs[0], (0, 255));
+                max_pool(engine, &pooling, &input, &mut outputs[1], (0, 255));
+                outputs
+            };
+            assert_eq!(pooled(Engine::new(&pool)), pooled(Engine::new(&Serial)), "{batches} × {channels}");
+        }
     }
 
     #[test]
