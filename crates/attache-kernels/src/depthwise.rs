@@ -5,6 +5,7 @@
 //! input's channels are first repeated `multiplier` times, which reduces it to a multiplier of 1.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
@@ -126,7 +127,7 @@ fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDe
     }
 }
 
-/// Computes a convolution with as many input channels as output channels, with output rows split over tasks.
+/// Computes a convolution with as many input channels as output channels, with output pixels split over tasks.
 fn convolve_channels(
     engine: Engine,
     convolution: &Convolution,
@@ -138,17 +139,35 @@ fn convolve_channels(
     if output.is_empty() {
         return;
     }
-    let (row, image) = (columns * channels, height * width * channels);
+    let image = height * width * channels;
     assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
     let nanoseconds = (output.len() * (filter.taps + 3)) as f64 / (3 * filter.isa.lanes()) as f64;
-    let parts = engine.tasks(nanoseconds, convolution.batches * rows);
-    engine.for_each_part(output, row, parts, |first, output| {
-        for (index, output) in (first..).zip(output.chunks_exact_mut(row)) {
-            let (batch, y) = (index / rows, index % rows);
-            let input = &input[batch * image..][..image];
-            filter.isa.dispatch(Row::new(convolution, filter, input, y, output));
-        }
+    let parts = engine.tasks(nanoseconds, convolution.batches * rows * columns);
+    engine.for_each_part(output, channels, parts, |first, output| {
+        for_each_row([columns, channels], first, output, |[row, column], output| {
+            let input = &input[row / rows * image..][..image];
+            filter.isa.dispatch(Row::new(convolution, filter, input, [row % rows, column], output));
+        });
     });
+}
+
+/// Divides pixels of images with `columns` columns and `channels` channels, from pixel `first` on, into parts of rows, and
+/// calls `body` with the row and the column of the first pixel of each part, and its elements. So each thread gets as many
+/// pixels as the others, also where there are fewer rows than threads.
+pub(crate) fn for_each_row<T>(
+    [columns, channels]: [usize; 2],
+    first: usize,
+    mut elements: &mut [T],
+    mut body: impl FnMut([usize; 2], &mut [T]),
+) {
+    let mut pixel = first;
+    while !elements.is_empty() {
+        let column = pixel % columns;
+        let count = (columns - column).min(elements.len() / channels);
+        let (row, rest) = elements.split_at_mut(count * channels);
+        body([pixel / columns, column], row);
+        (pixel, elements) = (pixel + count, rest);
+    }
 }
 
 /// Returns the taps along one axis that are inside of the input's `extent` pixels, for a window that starts
@@ -159,17 +178,20 @@ fn taps(first: isize, kernel: usize, dilation: usize, extent: usize) -> Range<us
     steps(-first).min(end)..end
 }
 
-/// Kernel that computes one row of the output.
+/// Kernel that computes one row of the output, or a part of it.
 struct Row<'a> {
     filter: &'a PackedDepthwise,
     /// The values of the filter.
     weights: &'a [f32],
     /// One image, with as many channels as the output.
     input: &'a [f32],
-    output: &'a mut [f32],
+    /// The pixel of column 0 in the output, of which only those in `columns` are there.
+    output: *mut f32,
+    part: PhantomData<&'a mut [f32]>,
     /// Width of the input, in pixels.
     width: usize,
-    columns: usize,
+    /// The columns of the output.
+    columns: Range<usize>,
     /// Width of the kernel, in taps.
     kernel: usize,
     stride: usize,
@@ -189,7 +211,7 @@ impl<'a> Row<'a> {
         convolution: &Convolution,
         filter: &'a PackedDepthwise,
         input: &'a [f32],
-        y: usize,
+        [y, column]: [usize; 2],
         output: &'a mut [f32],
     ) -> Self {
         let Convolution { input: [height, width, _], kernel, strides, dilations, before, clamp, .. } = *convolution;
@@ -197,13 +219,15 @@ impl<'a> Row<'a> {
         let down = taps(top, kernel[0], dilations[0], height);
         let line = width * filter.channels;
         let first = (top + (down.start * dilations[0]) as isize).max(0) as usize * line;
+        let columns = column..column + output.len() / filter.channels;
         Self {
             filter,
             weights: &filter.values,
             input,
-            output,
+            output: output.as_mut_ptr().wrapping_sub(column * filter.channels),
+            part: PhantomData,
             width,
-            columns: convolution.output[1],
+            columns,
             kernel: kernel[1],
             stride: strides[1],
             dilation: dilations[1],
@@ -215,24 +239,26 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the first output column whose window is horizontally inside of the input, the end of these columns, and how far
+    /// Returns the first of the columns whose window is horizontally inside of the input, the end of these columns, and how far
     /// apart the taps are.
+    #[inline(always)]
     fn inside(&self) -> (usize, usize, usize) {
         let covered = (self.kernel.max(1) - 1) * self.dilation + 1;
-        let first = self.before.div_ceil(self.stride).min(self.columns);
+        let Range { start, end } = self.columns;
+        let first = self.before.div_ceil(self.stride).clamp(start, end);
         let inside = (self.width + self.before).checked_sub(covered);
-        let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, self.columns));
+        let last = inside.map_or(first, |slack| (slack / self.stride + 1).clamp(first, end));
         (first, last, self.dilation)
     }
 
-    /// Computes all output columns: several at once where their windows are horizontally inside the input,
+    /// Computes all of the columns: several at once where their windows are horizontally inside the input,
     /// the remaining ones one at a time. `KERNEL` and `STRIDE` are the kernel width and horizontal stride, or
     /// 0 for those without a specialized version.
     #[inline(always)]
     fn columns<S: Simd, const KERNEL: usize, const STRIDE: usize>(&mut self, simd: S) {
         let (first, last, apart) = self.inside();
-        let mut x = 0;
-        while x < self.columns {
+        let mut x = self.columns.start;
+        while x < self.columns.end {
             let left = if x >= first { last.saturating_sub(x) } else { 0 };
             x += match (left / apart, KERNEL) {
                 // So many sums of nine products need not wait for each other. There are no registers for larger windows.
@@ -296,7 +322,7 @@ impl<const PIXELS: usize> Multiversioned for Span<'_, '_, PIXELS> {
             weights: self.row.weights.as_ptr(),
             size: filter.taps + 1,
             source: self.row.input.as_ptr().wrapping_add(first + left * channels),
-            target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
+            target: self.row.output.wrapping_add(self.x * channels),
             step: self.row.step,
             apart: dilation * channels,
             pitches: [stride * channels, channels],
@@ -421,7 +447,7 @@ impl<const PIXELS: usize, const KERNEL: usize, const STRIDE: usize> Tile<'_, '_,
             down: self.row.down.clone(),
             weights: self.row.weights.as_ptr(),
             source: input.as_ptr().wrapping_add(first + (self.x * STRIDE - before) * channels),
-            target: self.row.output.as_mut_ptr().wrapping_add(self.x * channels),
+            target: self.row.output.wrapping_add(self.x * channels),
             pitch: self.row.dilation * channels,
             step,
             bounds: (simd.splat(clamp.0), simd.splat(clamp.1)),
@@ -608,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_rows() {
+    fn threads_share_pixels() {
         let pool = attache_base::Pool::new(3);
         let mut random = Random::new(7);
         for _ in 0..20 {

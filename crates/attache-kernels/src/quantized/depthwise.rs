@@ -19,6 +19,7 @@ use super::gemm::{Finish, Operand, Zero};
 use super::interleaved::{self, Interleaved};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
+use crate::depthwise::for_each_row;
 use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
@@ -178,18 +179,17 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     }
     let steps = if filter.sets > 0 { filter.taps / 3 + 12 } else { filter.taps + 20 };
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
-    let parts = engine.tasks(nanoseconds, convolution.batches * rows);
+    let parts = engine.tasks(nanoseconds, convolution.batches * rows * columns);
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     let interleaved = if filter.sets > 0 { interleaved::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
-    engine.for_each_part(output, columns * outputs, parts, |first, output| {
+    engine.for_each_part(output, outputs, parts, |first, output| {
         with_buffers([outputs + repeated, interleaved], |buffer, interleaved| {
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
             let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
-            for (index, output) in (first..).zip(output.chunks_exact_mut(columns * outputs)) {
-                let (batch, y) = (index / rows, index % rows);
-                let image = &input.bytes[batch * height * width * channels..][..height * width * channels];
-                let row = Row { convolution, filter, epilogue, image, y, output, outside };
+            for_each_row([columns, outputs], first, output, |[row, column], output| {
+                let image = &input.bytes[row / rows * height * width * channels..][..height * width * channels];
+                let row = Row { convolution, filter, epilogue, image, y: row % rows, column, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
                 match (filter.sets > 0, input.zero.signed) {
                     (true, true) => isa.dispatch(Interleaved::<F, true> { row, interleaved }),
@@ -197,7 +197,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
                     (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
                     (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
                 }
-            }
+            });
         });
     });
 }
@@ -207,19 +207,20 @@ fn with_buffers(lengths: [usize; 2], body: impl FnOnce(&mut [u8], &mut [i32])) {
     scratch::with(lengths[0], |bytes: &mut [u8]| scratch::with(lengths[1], |words: &mut [i32]| body(bytes, words)));
 }
 
-/// Operands of one row of the output.
+/// Operands of one row of the output, or of the part of it from column `column` on.
 pub(super) struct Row<'a, F: GemmEpilogue> {
     pub(super) convolution: &'a Convolution,
     pub(super) filter: &'a PackedIntegerDepthwise,
     pub(super) epilogue: &'a F,
     pub(super) image: &'a [u8],
     pub(super) y: usize,
+    pub(super) column: usize,
     pub(super) output: &'a mut [F::Output],
     /// The bytes that a tap outside of the input reads, one per output channel.
     pub(super) outside: &'a [u8],
 }
 
-/// Kernel that computes a row from signed or unsigned input bytes. `pointers` has one entry per tap, rounded
+/// Kernel that computes a row, or a part of it, from signed or unsigned input bytes. `pointers` has one entry per tap, rounded
 /// up to an even number, for each of [`WINDOWS`] windows. `repeated` has room for one window with repeated channels, or
 /// is empty if the
 /// multiplier is 1.
@@ -230,6 +231,11 @@ struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
 }
 
 impl<F: GemmEpilogue> Row<'_, F> {
+    /// Returns the columns of the output.
+    pub(super) fn columns(&self) -> Range<usize> {
+        self.column..self.column + self.output.len() / self.filter.channels
+    }
+
     /// Whether the windows of these columns, of which there is one at least, read no pixel outside of the input.
     fn is_inside(&self, columns: Range<usize>) -> bool {
         let Convolution { input, kernel, strides, dilations, before, .. } = *self.convolution;
@@ -279,13 +285,13 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
     fn run<S: Integers>(self, simd: S) {
         let Self { row, pointers, repeated } = self;
         let (taps, outputs) = (row.filter.taps, row.filter.channels);
-        let columns = row.output.len() / outputs;
+        let columns = row.columns();
         let entries = taps.next_multiple_of(2);
         // Windows with repeated channels share one buffer, so there is only one at a time.
         let most = if repeated.is_empty() { WINDOWS } else { 1 };
         let output = row.output.as_mut_ptr();
-        for first in (0..columns).step_by(most) {
-            let windows = most.min(columns - first);
+        for first in columns.clone().step_by(most) {
+            let windows = most.min(columns.end - first);
             // Inside of the input, the pixels of the windows have the same distance from those of the first one.
             let is_inside = taps > 0 && repeated.is_empty() && row.is_inside(first..first + windows);
             let gathered = if is_inside { 1 } else { windows };
@@ -299,7 +305,7 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
                 }
             }
             // SAFETY: the output contains these pixels.
-            let target = Target { start: unsafe { output.add(first * outputs) }, stride: outputs };
+            let target = Target { start: unsafe { output.add((first - columns.start) * outputs) }, stride: outputs };
             let pixels = row.convolution.strides[1] * row.convolution.input[2];
             let steps = if is_inside { [0, pixels] } else { [entries, 0] };
             let block = Block { simd, row: &row, pointers, windows, steps, target };
@@ -466,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_rows() {
+    fn threads_share_pixels() {
         let pool = attache_base::Pool::new(3);
         let mut random = Random::new(52);
         for _ in 0..15 {

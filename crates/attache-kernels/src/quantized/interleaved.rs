@@ -69,7 +69,8 @@ pub(super) fn vectors(convolution: &Convolution) -> usize {
     span(convolution, windows(convolution)) * convolution.kernel[0].div_ceil(ROWS)
 }
 
-/// Kernel that computes a row of the output from signed or unsigned bytes. `interleaved` has room for [`vectors`].
+/// Kernel that computes a row of the output, or a part of it, from signed or unsigned bytes. `interleaved` has room for
+/// [`vectors`].
 pub(super) struct Interleaved<'a, F: GemmEpilogue, const SIGNED: bool> {
     pub(super) row: Row<'a, F>,
     pub(super) interleaved: &'a mut [i32],
@@ -84,12 +85,12 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
             return;
         }
         let Self { row, interleaved } = self;
-        let output = row.output.as_mut_ptr();
-        let Convolution { kernel, strides, output: [_, columns, channels], .. } = *row.convolution;
+        let Convolution { kernel, strides, output: [.., channels], .. } = *row.convolution;
         assert!(interleaved.len() >= vectors(row.convolution) * S::LANES, "room for the interleaved columns");
-        let most = windows(row.convolution);
-        for first in (0..columns).step_by(most) {
-            let windows = first..(first + most).min(columns);
+        let (most, columns) = (windows(row.convolution), row.columns());
+        let output = row.output.as_mut_ptr();
+        for first in columns.clone().step_by(most) {
+            let windows = first..(first + most).min(columns.end);
             for channel in (0..channels).step_by(S::LANES) {
                 let (interleaved, groups) = (interleaved.as_mut_ptr(), kernel[0].div_ceil(ROWS));
                 let part = Part { simd, row: &row, output, interleaved, groups, channel };
@@ -108,7 +109,7 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
 struct Part<'a, S, F: GemmEpilogue> {
     simd: S,
     row: &'a Row<'a, F>,
-    /// The pixels of the row of outputs.
+    /// The pixels of the row of outputs, or of its part.
     output: *mut F::Output,
     /// The words of the columns of pixels that the windows read, one vector for every four rows of each.
     interleaved: *mut i32,
@@ -220,7 +221,10 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
                     }
                     _ => self.sum_any(columns, step, (lines, &word), weights, start, count),
                 }
-                let target = Target { start: self.output.add(first * channels + self.channel), stride: channels };
+                let target = Target {
+                    start: self.output.add((first - self.row.column) * channels + self.channel),
+                    stride: channels,
+                };
                 let position = [0, self.channel];
                 let sums = Sums { start: start.cast(), rows: count, columns: self.count(), width: S::LANES, position };
                 let weights = self.row.filter.sums(self.channel);
