@@ -14,7 +14,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
 use crate::engine::Shared;
-use crate::gemm::{Lines, Matrix, PackedMatrix, Rows, Split, Target, gemm};
+use crate::gemm::{LEAST_ROWS, Lines, Matrix, PackedMatrix, Rows, Split, Target, gemm};
 use crate::{Engine, Isa, scratch};
 
 /// Parameters of a convolution. Extents are `[height, width, channels]`; pairs are `[vertical, horizontal]`.
@@ -255,7 +255,9 @@ impl DirectConvolution {
         let pixels_per_unit = if gather { 1 } else { width };
         let units = self.batches * height * width / pixels_per_unit;
         let nanoseconds = groups.len() as f64 * groups[0].nanoseconds(self.batches * height * width);
-        let split = Split::new(&engine, units, pixels_per_unit, groups[0].panels(), nanoseconds);
+        // Each row of windows is a product of its own, so more of them make no larger tiles.
+        let least = LEAST_ROWS.div_ceil(pixels_per_unit);
+        let split = Split::new(&engine, units, least, groups[0].panels(), nanoseconds);
         engine.for_each(split.tasks(), |task| {
             let (units, panels) = split.part(task);
             // SAFETY: tasks write different units or different panels.

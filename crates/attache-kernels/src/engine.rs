@@ -12,6 +12,8 @@ use crate::Isa;
 const LEAST_NANOSECONDS: f64 = 1e3;
 /// Duration of a task below which no thread gets more than one.
 const SHARE_NANOSECONDS: f64 = 3e3;
+/// Least duration of the tasks of a thread that gets more than four.
+const LONG_NANOSECONDS: f64 = 3e4;
 
 /// The execution resources that a kernel runs on.
 #[derive(Clone, Copy)]
@@ -30,16 +32,17 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the number of tasks, from 1 to `limit`, into which to split work that takes one thread about
-    /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to one per thread, and of long work
-    /// up to four, so that a slow thread does not delay the others.
+    /// `nanoseconds`: 1 if to hand tasks over costs more than it saves, otherwise up to one per thread, of long work
+    /// up to four, and of very long work up to sixteen, so that a slow thread does not delay the others.
     pub fn tasks(&self, nanoseconds: f64, limit: usize) -> usize {
         let threads = self.parallel.threads();
         if threads <= 1 || nanoseconds < 2.0 * LEAST_NANOSECONDS {
             return 1;
         }
         // Each thread begins with an equal share.
-        let each = (nanoseconds / threads as f64 / SHARE_NANOSECONDS) as usize;
-        let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).min(threads * each.clamp(1, 4));
+        let fitting = |duration: f64| (nanoseconds / threads as f64 / duration) as usize;
+        let each = fitting(SHARE_NANOSECONDS).clamp(1, 4).max(fitting(LONG_NANOSECONDS).min(16));
+        let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).min(threads * each);
         tasks.min(limit).max(1)
     }
 
@@ -87,7 +90,8 @@ impl<'a> Engine<'a> {
 
 /// Returns part `index` of `0..total`, which is divided into `parts` ranges as evenly as possible.
 pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
-    total * index / parts..total * (index + 1) / parts
+    let start = |index: usize| total / parts * index + total % parts * index / parts;
+    start(index)..start(index + 1)
 }
 
 /// A raw pointer shared by tasks that each write a disjoint part of the memory it points to.

@@ -157,7 +157,7 @@ pub fn gemm(
     assert!(c.len() >= (rows - 1) * c_stride + outputs, "C has every row");
     assert!(rows == 1 || c_stride >= outputs, "rows of C don't overlap");
     let target = Shared(c.as_mut_ptr());
-    let split = Split::new(&engine, rows, 1, matrix.panels(), matrix.nanoseconds(rows));
+    let split = Split::new(&engine, rows, LEAST_ROWS, matrix.panels(), matrix.nanoseconds(rows));
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);
         // As many rows of A as stay in the L2 cache while every panel is applied to them.
@@ -175,6 +175,9 @@ pub fn gemm(
     });
 }
 
+/// Rows of a task below which panels are divided instead: several tiles of most instruction sets.
+pub(crate) const LEAST_ROWS: usize = 24;
+
 /// The division of the rows and panels of a matrix product among tasks: each task computes one part of the
 /// rows for one part of the panels.
 pub(crate) struct Split {
@@ -185,14 +188,18 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Splits `rows` units of `height` rows each and `panels` panels, which take about `nanoseconds` in total. Rows are
-    /// split first, because then each task reads the weights only once. Panels are split if there are few rows.
+    /// Splits `rows` units and `panels` panels, which take about `nanoseconds` in total. A unit is a row or several. Units are
+    /// split first, because then each task reads the weights only once; and panels if tasks would have fewer units than about
+    /// `least`, at least 1.
     // Short beside any product; inlined, it would add half a kilobyte to each kind of them.
     #[inline(never)]
-    pub(crate) fn new(engine: &Engine, rows: usize, height: usize, panels: usize, nanoseconds: f64) -> Self {
+    pub(crate) fn new(engine: &Engine, rows: usize, least: usize, panels: usize, nanoseconds: f64) -> Self {
         let tasks = engine.tasks(nanoseconds, rows.max(1) * panels.max(1));
-        let smallest = 24usize.div_ceil(height); // units of a task below which the panels are split instead
-        let row_parts = tasks.min(rows.div_ceil(smallest)).max(1);
+        // With too few panels, even small parts of the rows are better than threads without work.
+        let least = if rows.div_ceil(least) * panels < tasks { least.min(LEAST_ROWS) } else { least };
+        let row_parts = tasks.min(rows.div_ceil(least)).max(1);
+        // Each part of the panels prepares the rows of A anew.
+        let tasks = if row_parts < tasks { tasks.min(4 * engine.parallel.threads()) } else { tasks };
         Self { rows, panels, row_parts, panel_parts: tasks.div_ceil(row_parts).min(panels).max(1) }
     }
 

@@ -24,7 +24,7 @@ use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
 use crate::engine::Shared;
 use crate::engine::portion;
-use crate::gemm::{Lines, Matrix, Rows, Split, Target};
+use crate::gemm::{LEAST_ROWS, Lines, Matrix, Rows, Split, Target};
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
 
@@ -607,7 +607,9 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
     assert!(zero_points.len() == 1 || zero_points.len() == rows, "a zero point for each row, or one");
     let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
-    let split = Split::new(&engine, rows, 1, weights.panels(), weights.nanoseconds(rows));
+    // Tile registers have 16 rows.
+    let least = if matrix.integer_isa.has_tiles() && matrix.row_factor == 0 { 48 } else { LEAST_ROWS };
+    let split = Split::new(&engine, rows, least, weights.panels(), weights.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 48 * 48).max(48);

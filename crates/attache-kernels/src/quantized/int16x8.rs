@@ -8,7 +8,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, multiply, multiply_int16x8};
 use crate::convolution::{Convolution, DirectConvolution};
-use crate::gemm::{Matrix, Rows, Split, Target};
+use crate::gemm::{LEAST_ROWS, Matrix, Rows, Split, Target};
 use crate::packed::PackedValues;
 use crate::transpose_convolution::Phase;
 use crate::{AlignedFloats, Engine, engine::Shared};
@@ -159,7 +159,7 @@ pub fn int16x8_gemm(engine: Engine, a: &[i16], matrix: &Int16x8Matrix, epilogue:
     let (outputs, depth) = (matrix.bias.len(), matrix.depth);
     let rows = c.len().checked_div(outputs).unwrap_or(0);
     assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
-    let split = Split::new(&engine, rows, 1, matrix.panels(), matrix.nanoseconds(rows));
+    let split = Split::new(&engine, rows, LEAST_ROWS, matrix.panels(), matrix.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
     engine.for_each(split.tasks(), |task| {
         let (rows, panels) = split.part(task);

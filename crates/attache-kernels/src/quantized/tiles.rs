@@ -2,9 +2,9 @@
 //! that adds the product of two of them to a third.
 //!
 //! The packed weights are those of AVX-512 VNNI: a line of the panel, one word per column, is a row of the tile of
-//! weights, so 16 lines are a whole tile. A tile of activations has 16 rows of 16 words. Registers 0 and 1 have the sums of
-//! up to 16 rows and two vectors of columns, 4 and 6 whole tiles of activations and weights, 5 and 7 those of what remains
-//! of a segment.
+//! weights, so 16 lines are a whole tile. A tile of activations has up to 16 rows of 16 words. Registers 0 and 1 have the
+//! sums of as many rows and two vectors of columns, 4 and 6 whole tiles of activations and weights, 5 and 7 those of what
+//! remains of a segment.
 //!
 //! The compiler has no intrinsics for these instructions in the versions that this crate supports. Linux grants the registers
 //! to processes that ask for them.
@@ -104,7 +104,9 @@ impl Tiles {
         if rows < LEAST_ROWS {
             return None;
         }
-        let (rows, whole, rest) = (rows.min(ROWS), words / WORDS, words % WORDS);
+        // Tiles have about as many rows each: the last one begins where it has all of its rows, and computes some again.
+        let rows = rows.div_ceil(rows.div_ceil(ROWS));
+        let (whole, rest) = (words / WORDS, words % WORDS);
         let mut configuration =
             Configuration { palette: 1, start_row: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
         // A register that is never used has the shape of another one.

@@ -139,7 +139,7 @@ impl Division {
         let band = (BAND_BYTES / row.max(1)).max(least.min(LARGEST_BAND / row.max(1))).max(1);
         // Each thread has a part, and several where they are so long that evaluating their nodes adds little.
         let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
-        let most = (threads * (long as usize).clamp(1, 4)).min(bands.rows * bands.width / LEAST_PIXELS).max(threads);
+        let most = (threads * (long as usize).clamp(1, 16)).min(bands.rows * bands.width / LEAST_PIXELS).max(threads);
         let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.rows));
         let parts = if parts > threads { parts / threads * threads } else { parts };
         match parts > 1
