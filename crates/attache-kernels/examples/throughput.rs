@@ -58,6 +58,7 @@ fn same(size: [usize; 3], outputs: usize, kernel: usize, stride: usize) -> Convo
         strides: [stride; 2],
         dilations: [1, 1],
         before: [before(h, output[0]), before(w, output[1])],
+        first: 0,
         groups: 1,
         clamp: (0.0, 6.0),
     }

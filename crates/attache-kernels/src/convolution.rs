@@ -36,6 +36,9 @@ pub struct Convolution {
     /// Rows of padding above the input and columns of padding to its left. For a transposed convolution, the
     /// output rows and columns cropped there.
     pub before: [usize; 2],
+    /// Pixels of the output before the first one that is computed, in the order in which they are in memory: 0 unless a
+    /// depthwise convolution computes the pixels from there on of which there is room in its output.
+    pub first: usize,
     /// Number of channel groups, which are convolved independently; divides both channel counts. Ignored by depthwise
     /// convolution.
     pub groups: usize,
@@ -67,8 +70,18 @@ impl Convolution {
         [outputs, depth]
     }
 
+    /// Checks operands of a depthwise convolution, which may compute only some pixels.
+    pub(crate) fn check_part<I, O>(&self, input: &[I], output: &[O]) {
+        assert_eq!(input.len(), self.batches * self.input.iter().product::<usize>(), "the input has its shape");
+        let (channels, all) = (self.output[2], self.batches * self.output.iter().product::<usize>());
+        let is_part = output.len().checked_rem(channels) == Some(0) && self.first * channels + output.len() <= all;
+        assert!(output.len() == all && self.first == 0 || is_part, "the output has pixels of its shape");
+        assert!(self.strides.iter().chain(&self.dilations).all(|size| *size > 0), "strides and dilations are positive");
+    }
+
     /// Whether this is a 1×1 convolution with stride 1 and no padding, which is a matrix product.
-    pub(crate) fn is_pointwise(&self) -> bool {
+    #[must_use]
+    pub fn is_pointwise(&self) -> bool {
         self.kernel == [1, 1]
             && self.strides == [1, 1]
             && self.before == [0, 0]
@@ -571,6 +584,7 @@ mod tests {
                 strides: [1, 1],
                 dilations: [1, 1],
                 before: [1, 1],
+                first: 0,
                 groups: 1,
                 clamp: (f32::NEG_INFINITY, f32::INFINITY),
             };
@@ -588,6 +602,7 @@ mod tests {
             strides: [1, 1],
             dilations: [1 << 30, 1 << 30],
             before: [1 << 30, 1 << 30],
+            first: 0,
             groups: 1,
             clamp: (-1.0, 1.0),
         };

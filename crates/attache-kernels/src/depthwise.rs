@@ -83,7 +83,7 @@ pub fn depthwise(
     filter: &PackedDepthwise,
     output: &mut [f32],
 ) {
-    convolution.check(input, output);
+    convolution.check_part(input, output);
     let [.., channels] = convolution.input;
     let [.., outputs] = convolution.output;
     assert!(channels > 0 && outputs % channels == 0, "a whole multiplier");
@@ -108,7 +108,7 @@ fn convolve_sparsely(convolution: &Convolution, input: &[f32], filter: &PackedDe
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], kernel, .. } = *convolution;
     let Convolution { strides, dilations, before, clamp: (lower, upper), .. } = *convolution;
     let (values, lanes) = (&*filter.values, filter.isa.lanes());
-    for (pixel, output) in output.chunks_exact_mut(outputs).enumerate() {
+    for (pixel, output) in (convolution.first..).zip(output.chunks_exact_mut(outputs)) {
         let (batch, at) = (pixel / (rows * columns), [pixel / columns % rows, pixel % columns]);
         let first = [0, 1].map(|axis| (at[axis] * strides[axis]) as isize - before[axis] as isize);
         let down = taps(first[0], kernel[0], dilations[0], height);
@@ -142,9 +142,9 @@ fn convolve_channels(
     let image = height * width * channels;
     assert_eq!(input.len(), convolution.batches * image, "the input has the output's channels");
     let nanoseconds = (output.len() * (filter.taps + 3)) as f64 / (3 * filter.isa.lanes()) as f64;
-    let parts = engine.tasks(nanoseconds, convolution.batches * rows * columns);
+    let parts = engine.tasks(nanoseconds, output.len() / channels);
     engine.for_each_part(output, channels, parts, |first, output| {
-        for_each_row([columns, channels], first, output, |[row, column], output| {
+        for_each_row([columns, channels], convolution.first + first, output, |[row, column], output| {
             let input = &input[row / rows * image..][..image];
             filter.isa.dispatch(Row::new(convolution, filter, input, [row % rows, column], output));
         });
@@ -604,6 +604,7 @@ mod tests {
             strides,
             dilations,
             before: [rows.before, columns.before],
+            first: 0,
             groups: 1,
             clamp: (-1.5, 2.0),
         };
@@ -621,6 +622,10 @@ mod tests {
         depthwise(engine, convolution, &input, &packed, &mut output);
         let expected = naive(convolution, &input, &filter, &bias);
         assert_close(&output, &expected, 1e-5, || format!("{} {convolution:?}", engine.isa.name()));
+        let (part, pixels) = random.part(convolution, output.len());
+        let mut some = vec![9.0; pixels.len()];
+        depthwise(engine, &part, &input, &packed, &mut some);
+        assert!(some == output[pixels], "{} {part:?}", engine.isa.name());
     }
 
     #[test]
@@ -652,6 +657,7 @@ mod tests {
             strides: [49, 100],
             dilations: [1, 1],
             before: [0, 1],
+            first: 0,
             groups: 1,
             clamp: (-1.0, 1.0),
         };

@@ -1,5 +1,7 @@
 //! Test utilities: reproducible random numbers and convolutions, and a comparison relative to the largest value.
 
+use std::ops::Range;
+
 use attache_base::Padding;
 
 use crate::convolution::Convolution;
@@ -49,11 +51,21 @@ impl Random {
                     strides,
                     dilations,
                     before: [rows.before, columns.before],
+                    first: 0,
                     groups,
                     clamp: (-1.5, 2.0),
                 };
             }
         }
+    }
+
+    /// Returns a part of a depthwise convolution with `elements` elements of output, and those that it computes.
+    pub(crate) fn part(&mut self, convolution: &Convolution, elements: usize) -> (Convolution, Range<usize>) {
+        let channels = convolution.output[2];
+        let pixels = elements / channels;
+        let first = self.below(pixels + 1);
+        let end = first + self.below(pixels - first + 1);
+        (Convolution { first, ..*convolution }, first * channels..end * channels)
     }
 
     /// Returns a random small transposed convolution. It may be cropped on every side, and may have output
@@ -71,6 +83,7 @@ impl Random {
             strides,
             dilations: [1, 1],
             before: [self.below(cut[0] + 1), self.below(cut[1] + 1)],
+            first: 0,
             groups: 1,
             clamp: (-1.5, 2.0),
         }

@@ -170,7 +170,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     epilogue: &F,
     output: &mut [F::Output],
 ) {
-    convolution.check(input.bytes, output);
+    convolution.check_part(input.bytes, output);
     let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
     assert!(channels > 0 && outputs % channels == 0 && outputs <= epilogue.outputs(), "a whole multiplier");
     assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
@@ -179,7 +179,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     }
     let steps = if filter.sets > 0 { filter.taps / 3 + 12 } else { filter.taps + 20 };
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
-    let parts = engine.tasks(nanoseconds, convolution.batches * rows * columns);
+    let parts = engine.tasks(nanoseconds, output.len() / outputs);
     let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
     let interleaved = if filter.sets > 0 { interleaved::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
     engine.for_each_part(output, outputs, parts, |first, output| {
@@ -187,7 +187,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
             let (outside, repeated) = buffer.split_at_mut(outputs);
             outside.fill(input.zero.point as u8);
             let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
-            for_each_row([columns, outputs], first, output, |[row, column], output| {
+            for_each_row([columns, outputs], convolution.first + first, output, |[row, column], output| {
                 let image = &input.bytes[row / rows * height * width * channels..][..height * width * channels];
                 let row = Row { convolution, filter, epilogue, image, y: row % rows, column, output, outside };
                 let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
@@ -426,6 +426,7 @@ mod tests {
             strides,
             dilations,
             before: [rows.before, columns.before],
+            first: 0,
             groups: 1,
             clamp: (0.0, 0.0),
         };
@@ -459,6 +460,10 @@ mod tests {
             let expected = (factors[channel].apply(sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8;
             assert_eq!(*byte, expected, "{} {convolution:?} at {index}", engine.isa.name());
         }
+        let (part, pixels) = random.part(&convolution, output.len());
+        let mut some = vec![9; pixels.len()];
+        depthwise(engine, &part, Operand { bytes: &input, zero: zeros[0] }, &packed, &epilogue, &mut some);
+        assert!(some == output[pixels], "{} {part:?}", engine.isa.name());
     }
 
     #[test]

@@ -285,6 +285,7 @@ mod tests {
             strides: [1, 1],
             dilations: [1, 1],
             before: [0, 0],
+            first: 0,
             groups: 2,
             clamp: (0.0, 0.0),
         };

@@ -370,6 +370,7 @@ mod tests {
                 strides: [1, 1],
                 dilations: [1, 1],
                 before: [1, 1],
+                first: 0,
                 groups: 1,
                 clamp: (0.0, 0.0),
             };

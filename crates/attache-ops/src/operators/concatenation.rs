@@ -150,7 +150,8 @@ impl Operator for Concatenation {
 
     fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
         let axis = self.axis(&Shape::from(output)).ok()?;
-        (axis >= 2).then(|| vec![RowUse::Same; inputs.count()])
+        let usage = if axis == 3 { RowUse::Pixels } else { RowUse::Same };
+        (axis >= 2).then(|| vec![usage; inputs.count()])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

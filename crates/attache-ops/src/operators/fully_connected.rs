@@ -262,6 +262,7 @@ impl Operator for FullyConnected {
             strides: [1, 1],
             dilations: [1, 1],
             before: [0, 0],
+            first: 0,
             groups: 1,
             clamp: fused::clamp(self.activation),
         };

@@ -46,6 +46,7 @@ impl ConvolutionParameters {
             strides: self.strides,
             dilations: self.dilations,
             before: [rows.before, columns.before],
+            first: 0,
             groups,
             clamp: fused::clamp(self.activation),
         })
@@ -67,7 +68,11 @@ pub(crate) fn row_uses(convolution: &Convolution, inputs: Facts<'_>) -> Option<V
     let size = (convolution.kernel[0] - 1) * convolution.dilations[0] + 1;
     let (stride, before) = (convolution.strides[0], convolution.before[0]);
     let is_same = (size, stride, before) == (1, 1, 0) && convolution.input[0] == convolution.output[0];
-    let image = if is_same { RowUse::Same } else { RowUse::Window { size, stride, before } };
+    let image = match is_same {
+        true if convolution.is_pointwise() => RowUse::Pixels,
+        true => RowUse::Same,
+        false => RowUse::Window { size, stride, before, in_parts: false },
+    };
     Some([image].into_iter().chain(inputs.from(1).iter().map(|_| RowUse::Whole)).collect())
 }
 
@@ -75,9 +80,9 @@ pub(crate) fn row_uses(convolution: &Convolution, inputs: Facts<'_>) -> Option<V
 pub(crate) fn banded(convolution: Convolution, eval: &Eval<'_>) -> Convolution {
     // The smallest libraries compute no bands.
     let band = if cfg!(attache_small) { None } else { eval.host.band() };
-    let Some(Band { rows, before }) = band else { return convolution };
+    let Some(Band { rows, before, first }) = band else { return convolution };
     let Convolution { output: [_, width, channels], before: [_, left], .. } = convolution;
-    Convolution { output: [rows, width, channels], before: [before, left], ..convolution }
+    Convolution { output: [rows, width, channels], before: [before, left], first, ..convolution }
 }
 
 /// Attributes of a transposed convolution operator; pairs are `[vertical, horizontal]`.
@@ -113,6 +118,7 @@ impl TransposeConvolutionParameters {
             strides: self.strides,
             dilations: [1, 1],
             before: [before(0)?, before(1)?],
+            first: 0,
             groups: 1,
             clamp: fused::clamp(self.activation),
         })

@@ -146,7 +146,7 @@ impl Pool {
 
     /// Returns the part of the pooling that computes a band of the output's rows, from the rows of the input that they read.
     /// Windows are not trimmed.
-    fn banded(&self, pooling: Pooling, Band { rows, before }: Band) -> Pooling {
+    fn banded(&self, pooling: Pooling, Band { rows, before, .. }: Band) -> Pooling {
         let (output, before) = ([rows, pooling.output[1]], [before, pooling.before[1]]);
         Pooling { kernel: self.size, output, before, ..pooling }
     }
@@ -226,7 +226,7 @@ impl Operator for Pool {
         let pooling = self.pooling(inputs.fact(0).shape.as_ref()?).ok()?;
         let [size, stride, before] = [pooling.kernel[0], pooling.strides[0], pooling.before[0]];
         // Windows that are trimmed are read in another way.
-        (pooling.kernel == self.size).then(|| vec![RowUse::Window { size, stride, before }])
+        (pooling.kernel == self.size).then(|| vec![RowUse::Window { size, stride, before, in_parts: false }])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -92,6 +92,7 @@ impl<'a> Candidate<'a> {
             match usage {
                 RowUse::Whole => (fact.constant.is_some() || in_arena(fact)) && !fact.is_variable,
                 RowUse::Same => image(fact).is_some_and(|extents| extents[..2] == [1, rows]),
+                RowUse::Pixels => image(fact).is_some_and(|read| read[..3] == extents[..3]),
                 RowUse::Window { .. } => image(fact).is_some_and(|extents| extents[0] == 1),
             }
         };
@@ -135,7 +136,7 @@ impl Group {
         let Candidate { node, uses, rows, .. } = candidate;
         let reads = |(input, usage): (&Option<TensorId>, &RowUse)| {
             input.is_none_or(|id| match self.made.contains(&id) {
-                true => *usage == RowUse::Same,
+                true => matches!(usage, RowUse::Same | RowUse::Pixels),
                 false => !self.owners.contains(&owners.of(id)),
             })
         };
@@ -179,14 +180,40 @@ pub(crate) struct Bands {
     pub(crate) nodes: Vec<BandedNode>,
     /// The tensors that are written to memory as a whole, in the order of the nodes that make them.
     pub(crate) outputs: Vec<TensorId>,
-    /// Number of rows of each output.
-    pub(crate) rows: usize,
-    /// Size of one row of each slot: the memory of a band for tensors that only the group reads, one after the other.
+    /// What threads and bands divide: the rows of each output, or its pixels where all nodes can compute parts of rows.
+    pub(crate) unit: UnitKind,
+    /// Number of units of each output.
+    pub(crate) units: usize,
+    /// Size of one unit of each slot: the memory of a band for tensors that only the group reads, one after the other.
     pub(crate) slots: Vec<usize>,
+    /// Size of one unit of all tensors that only the group reads.
+    pub(crate) made: usize,
     /// About how long one thread takes, in nanoseconds.
     pub(crate) nanoseconds: f64,
+    /// Size of the weights and other operands that are read as a whole, in bytes.
+    pub(crate) whole: usize,
     /// Number of pixels in a row of the narrowest output.
-    pub(crate) width: usize,
+    pub(crate) columns: usize,
+}
+
+/// What the outputs of a group consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnitKind {
+    Row,
+    Pixel,
+}
+
+impl UnitKind {
+    /// Returns what nodes with these uses of inputs divide, whose outputs have these extents.
+    fn of<'a>(uses: impl IntoIterator<Item = &'a RowUse>, outputs: &[[usize; 4]]) -> Self {
+        let may_divide = |usage: &RowUse| match usage {
+            RowUse::Whole | RowUse::Pixels => true,
+            RowUse::Window { in_parts, .. } => *in_parts,
+            RowUse::Same => false,
+        };
+        let are_alike = outputs.windows(2).all(|pair| pair[0][..3] == pair[1][..3]);
+        if are_alike && uses.into_iter().all(may_divide) { Self::Pixel } else { Self::Row }
+    }
 }
 
 /// A node of a group.
@@ -197,11 +224,11 @@ pub(crate) struct BandedNode {
     /// For each input the index of the node in the group that makes it; `None` for one from outside.
     pub(crate) makers: Vec<Option<usize>>,
     pub(crate) place: Place,
-    /// Size of one row of what it makes, in bytes.
-    pub(crate) row: usize,
+    /// Size of one unit of what it makes, in bytes.
+    pub(crate) unit: usize,
 }
 
-/// Where the rows of what a node makes are written.
+/// Where the units of what a node makes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To the output of the group with this index.
@@ -211,6 +238,11 @@ pub(crate) enum Place {
 }
 
 impl Bands {
+    /// Returns the number of pixels in a unit of the narrowest output.
+    pub(crate) fn pixels(&self) -> usize {
+        if self.unit == UnitKind::Pixel { 1 } else { self.columns }
+    }
+
     /// Prepares a group. `cache` returns the shared cache of a node.
     pub(crate) fn new(graph: &Graph, group: BandedNodes, mut cache: impl FnMut(&Node) -> Arc<SharedCache>) -> Self {
         let BandedNodes { nodes: ids, outputs } = group;
@@ -218,29 +250,39 @@ impl Bands {
         let maker = |id: &Option<TensorId>| id.and_then(|id| made.iter().position(|made| *made == id));
         let makers: Vec<Vec<Option<usize>>> =
             ids.iter().map(|id| graph.node(*id).inputs.iter().map(maker).collect()).collect();
-        let extents = |id: TensorId| image(graph.fact(id)).unwrap_or([1; 4]);
-        let rows = made.first().map_or(1, |id| extents(*id)[1]);
+        let extents: Vec<[usize; 4]> = made.iter().map(|id| image(graph.fact(*id)).unwrap_or([1; 4])).collect();
+        let uses = |(id, output): (&NodeId, &[usize; 4])| {
+            let node = graph.node(*id);
+            node.op.row_uses(&graph.input_facts(node), *output).unwrap_or_default()
+        };
+        let mut all_uses: Vec<Vec<RowUse>> = ids.iter().zip(&extents).map(uses).collect();
+        let columns = extents.iter().map(|extents| extents[2]).min().unwrap_or(1);
+        let unit = UnitKind::of(all_uses.iter().flatten(), &extents);
+        let rows = extents.first().map_or(1, |extents| extents[1]);
+        let units = if unit == UnitKind::Pixel { rows * columns } else { rows };
         let mut slots = Slots::default();
-        let (mut nodes, mut nanoseconds) = (Vec::with_capacity(ids.len()), 0.0);
+        let (mut nodes, mut nanoseconds, mut whole) = (Vec::with_capacity(ids.len()), 0.0, 0);
         for (index, id) in ids.iter().enumerate() {
             let node = graph.node(*id);
             let size = graph.fact(made[index]).byte_size().unwrap_or(0);
-            let row = size / rows;
+            let uses = mem::take(&mut all_uses[index]);
+            let read_whole = node.inputs.iter().zip(&uses).filter(|(_, usage)| **usage == RowUse::Whole);
+            whole += read_whole.filter_map(|(id, _)| graph.fact((*id)?).byte_size()).sum::<usize>();
             let place = match outputs.iter().position(|output| *output == made[index]) {
                 Some(output) => Place::Output(output),
                 None => {
                     let last = makers.iter().rposition(|makers| makers.contains(&Some(index))).unwrap_or(index);
-                    Place::Slot(slots.take(index, last, row))
+                    Place::Slot(slots.take(index, last, size / units))
                 }
             };
-            let output = extents(made[index]);
-            let uses = node.op.row_uses(&graph.input_facts(node), output).unwrap_or_default();
             let products = multiply_adds(graph, node).unwrap_or(0) as f64;
             nanoseconds += products / products_in_nanosecond(graph.fact(made[index])) + size as f64 / BYTES;
-            nodes.push(BandedNode { id: *id, uses, shared: cache(node), makers: makers[index].clone(), place, row });
+            let (makers, shared) = (makers[index].clone(), cache(node));
+            nodes.push(BandedNode { id: *id, uses, shared, makers, place, unit: size / units });
         }
-        let width = made.iter().map(|id| extents(*id)[2]).min().unwrap_or(1);
-        Self { nodes, outputs, rows, slots: slots.sizes, nanoseconds, width }
+        let is_kept = |node: &&BandedNode| matches!(node.place, Place::Slot(_));
+        let made = nodes.iter().filter(is_kept).map(|node| node.unit).sum();
+        Self { nodes, outputs, unit, units, slots: slots.sizes, made, nanoseconds, whole, columns }
     }
 
     /// Returns the memory that the nodes need besides inputs and outputs.
@@ -249,7 +291,7 @@ impl Bands {
             let memory = working_memory(graph, graph.node(node.id));
             WorkingMemory { kept: if node.shared.is_empty() { memory.kept } else { 0 }, ..memory }
         };
-        let slots = self.slots.iter().fold(0usize, |sum, row| sum.saturating_add(row.saturating_mul(self.rows)));
+        let slots = self.slots.iter().fold(0usize, |sum, unit| sum.saturating_add(unit.saturating_mul(self.units)));
         let scratch = self.nodes.iter().map(|node| of(node).scratch).max().unwrap_or(0);
         WorkingMemory {
             kept: self.nodes.iter().map(|node| of(node).kept).fold(0, u64::saturating_add),
@@ -284,7 +326,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// Returns a slot for rows of `size` bytes that node `first` writes and nodes up to `last` read.
+    /// Returns a slot for units of `size` bytes that node `first` writes and nodes up to `last` read.
     fn take(&mut self, first: usize, last: usize, size: usize) -> usize {
         let slot = self.last.iter().position(|last| *last < first).unwrap_or(self.sizes.len());
         if slot == self.sizes.len() {
@@ -299,6 +341,18 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_rows_are_divided_where_all_nodes_compute_them() {
+        let window = |in_parts| RowUse::Window { size: 3, stride: 1, before: 1, in_parts };
+        let images = [[1, 5, 7, 3], [1, 5, 7, 4]];
+        let pixels = [window(true), RowUse::Whole, RowUse::Pixels];
+        assert_eq!(UnitKind::of(&pixels, &images), UnitKind::Pixel);
+        for usage in [window(false), RowUse::Same] {
+            assert_eq!(UnitKind::of([&pixels[..], &[usage]].concat().iter(), &images), UnitKind::Row);
+        }
+        assert_eq!(UnitKind::of(&pixels, &[[1, 5, 7, 3], [1, 5, 6, 3]]), UnitKind::Row);
+    }
 
     #[test]
     fn slots_are_used_again_when_they_are_read_no_more() {

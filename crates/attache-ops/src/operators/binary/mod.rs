@@ -267,7 +267,7 @@ impl Operator for BinaryOperator {
     }
 
     fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
-        inputs.required::<2>().iter().map(|input| RowUse::of_broadcast(input, &output)).collect()
+        RowUse::of_broadcast(&inputs.required::<2>(), &output)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -222,7 +222,7 @@ impl Operator for UnaryOperator {
     }
 
     fn row_uses(&self, _: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
-        Some(vec![RowUse::Same])
+        Some(vec![RowUse::Pixels])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -12,7 +12,7 @@ use attache_graph::{
 use attache_kernels::{Engine, Isa, scratch};
 use smallvec::SmallVec;
 
-use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place};
+use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place, UnitKind};
 use super::super::host::NodeHost;
 use super::super::memory::{Few, Memory, Readable};
 use super::super::poison::poison;
@@ -30,7 +30,7 @@ const LARGEST_BAND: usize = 1 << 22;
 const LEAST_PIXELS: usize = 48;
 
 /// Time that a part takes for a node, in nanoseconds, from which on threads have several parts.
-const LONG: f64 = 3e4;
+const LONG: f64 = 1e4;
 
 /// What a group keeps from run to run.
 pub(crate) struct Kept {
@@ -96,15 +96,15 @@ pub(crate) fn run_banded(
     }
     let run = Run { graph, bands, readable, rounding: host.subgraphs.rounding(), is_timed: start.is_some() };
     let part = |(index, kept)| {
-        let rows = division.part(bands.rows, index);
-        let size = |rest: &[u8]| rest.len() / (bands.rows - rows.start) * rows.len();
+        let units = division.part(bands.units, index);
+        let size = |rest: &[u8]| rest.len() / (bands.units - units.start) * units.len();
         let outputs = written.iter_mut().map(|rest| cut(rest, size(rest))).collect();
-        Mutex::new(Part { outputs, rows, kept, result: Ok(()) })
+        Mutex::new(Part { outputs, units, kept, result: Ok(()) })
     };
     let parts: SmallVec<[_; 8]> = kept.parts.iter_mut().take(division.parts).enumerate().map(part).collect();
     let work = |index: usize, parallel: &dyn Parallel| {
         let mut part = parts[index].lock().unwrap_or_else(PoisonError::into_inner);
-        part.result = part.run(&run, division.band, parallel);
+        part.result = part.run(&run, &division, parallel);
     };
     match division.parts {
         1 => work(0, host.parallel),
@@ -123,53 +123,71 @@ pub(crate) fn run_banded(
     Ok(())
 }
 
-/// How the rows of a group are divided.
+/// How the units of a group are divided.
 struct Division {
     /// Number of parts, which threads compute at once.
     parts: usize,
-    /// Most rows of a band.
+    /// Most units of a band.
     band: usize,
+    /// Parts and bands begin at multiples of so many units.
+    grain: usize,
 }
+
+/// From so many rows of a part on, parts of pixels have whole rows, which operators on windows compute faster. One row more
+/// or less makes little difference then.
+const WHOLE_ROWS: usize = 8;
 
 impl Division {
     fn new(bands: &Bands, parallel: &dyn Parallel) -> Self {
         let threads = parallel.threads();
-        let row: usize = bands.slots.iter().sum();
-        let least = LEAST_PIXELS.div_ceil(bands.width);
-        let band = (BAND_BYTES / row.max(1)).max(least.min(LARGEST_BAND / row.max(1))).max(1);
+        let unit: usize = bands.slots.iter().sum();
+        let least = LEAST_PIXELS.div_ceil(bands.pixels());
+        let band = (BAND_BYTES / unit.max(1)).max(least.min(LARGEST_BAND / unit.max(1))).max(1);
         // Each thread has a part, and several where they are so long that evaluating their nodes adds little.
         let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
-        let most = (threads * (long as usize).clamp(1, 16)).min(bands.rows * bands.width / LEAST_PIXELS).max(threads);
-        let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.rows));
+        let most =
+            (threads * (long as usize).clamp(1, 16)).min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
+        let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.units));
         let parts = if parts > threads { parts / threads * threads } else { parts };
         match parts > 1
-            && row.saturating_mul(bands.rows) <= LARGEST_BYTES
+            && unit.saturating_mul(bands.units) <= LARGEST_BYTES
             && is_better_node_by_node(bands, parts.min(threads), threads)
         {
-            true => Self { parts: 1, band: bands.rows },
-            false => Self { parts, band },
+            true => Self { parts: 1, band: bands.units, grain: 1 },
+            false => {
+                let has_whole_rows = bands.unit == UnitKind::Pixel && bands.units / bands.columns / parts >= WHOLE_ROWS;
+                let grain = if has_whole_rows { bands.columns } else { 1 };
+                Self { parts, band: (band / grain * grain).max(grain), grain }
+            }
         }
     }
 
-    /// Returns the rows of a part.
-    fn part(&self, rows: usize, index: usize) -> Range<usize> {
-        rows * index / self.parts..rows * (index + 1) / self.parts
+    /// Returns the units of a part, of so many in all.
+    fn part(&self, units: usize, index: usize) -> Range<usize> {
+        let start = |index: usize| units / self.grain * index / self.parts * self.grain;
+        start(index)..start(index + 1)
     }
 }
 
-/// Whether threads that divide each node take less time than threads that divide the rows of all nodes. There may be too few
-/// rows for them to have the same number each, or to multiply matrices well; but they meet once for each node.
+/// Whether threads that divide each node take less time than threads that divide the units of all nodes. There may be too few
+/// units for them to have the same number each, or to multiply matrices well, and all of them read all weights; but they
+/// meet once for each node, and read what other threads have made.
 fn is_better_node_by_node(bands: &Bands, parts: usize, threads: usize) -> bool {
-    let share = bands.rows.div_ceil(parts);
-    let slower = if share * bands.width < 2 * Isa::detect().lanes() { 1.5 } else { 1.0 };
-    let banded = bands.nanoseconds * share as f64 / bands.rows as f64 * slower;
-    let meetings = (bands.nodes.len() - 1) as f64 * (MEETING + MEETING_EACH * threads as f64);
-    bands.nanoseconds / threads as f64 + meetings < banded
+    let share = bands.units.div_ceil(parts);
+    let slower = if share * bands.pixels() < 2 * Isa::detect().lanes() { 1.5 } else { 1.0 };
+    let banded = bands.nanoseconds * share as f64 / bands.units as f64 * slower + bands.whole as f64 / READ;
+    let meetings = bands.nodes.len().saturating_sub(1) as f64 * (MEETING + MEETING_EACH * threads as f64);
+    let exchanged = (bands.made * bands.units / threads) as f64 / FETCHED;
+    bands.nanoseconds / threads as f64 + meetings + exchanged < banded
 }
 
 /// About how long it takes threads to meet, in nanoseconds, and how much longer with each of them.
 const MEETING: f64 = 1500.0;
 const MEETING_EACH: f64 = 150.0;
+
+/// About how many bytes a thread reads in a nanosecond: of weights, and of what others have made, from their caches.
+const READ: f64 = 64.0;
+const FETCHED: f64 = 1.5;
 
 /// What all parts of a run have in common.
 struct Run<'a> {
@@ -181,35 +199,35 @@ struct Run<'a> {
     is_timed: bool,
 }
 
-/// Some rows of all nodes.
+/// Some units of all nodes.
 struct Part<'a> {
-    rows: Range<usize>,
-    /// These rows of each output of the group.
+    units: Range<usize>,
+    /// These units of each output of the group.
     outputs: Few<&'a mut [u8]>,
     kept: &'a mut KeptPart,
     result: Result<(), Failed>,
 }
 
 impl Part<'_> {
-    /// Computes the rows of the part, at most `most` at once.
-    fn run(&mut self, run: &Run<'_>, most: usize, parallel: &dyn Parallel) -> Result<(), Failed> {
+    /// Computes the units of the part, one band after the other.
+    fn run(&mut self, run: &Run<'_>, division: &Division, parallel: &dyn Parallel) -> Result<(), Failed> {
         let (nodes, kept) = (&run.bands.nodes, &mut self.kept.nodes);
         if kept.is_empty() {
             kept.extend(nodes.iter().map(|node| KeptNode::new(run.graph, node)));
         }
         kept.iter_mut().for_each(|node| node.milliseconds = 0.0);
-        // Bands of the same number of rows, but for the last one.
-        let count = self.rows.len().div_ceil(most);
-        let band = self.rows.len().div_ceil(count.max(1));
-        let sizes = run.bands.slots.iter().map(|row| (row * band).next_multiple_of(ALIGNMENT));
+        // Bands of the same number of units, but for the last one.
+        let count = self.units.len().div_ceil(division.band);
+        let band = self.units.len().div_ceil(count.max(1)).next_multiple_of(division.grain);
+        let sizes = run.bands.slots.iter().map(|unit| (unit * band).next_multiple_of(ALIGNMENT));
         scratch::with(sizes.clone().sum(), |mut rest: &mut [u8]| {
             let slots = sizes.map(|size| cut(&mut rest, size)).collect();
-            let mut places = Places { first: self.rows.start, outputs: mem::take(&mut self.outputs), slots };
-            for first in self.rows.clone().step_by(band) {
-                let rows = first..(first + band).min(self.rows.end);
+            let mut places = Places { first: self.units.start, outputs: mem::take(&mut self.outputs), slots };
+            for first in self.units.clone().step_by(band) {
+                let units = first..(first + band).min(self.units.end);
                 for (index, kept) in kept.iter_mut().enumerate() {
                     let start = run.is_timed.then(Stopwatch::start);
-                    let result = places.evaluate(run, index, &rows, kept, parallel);
+                    let result = places.evaluate(run, index, &units, kept, parallel);
                     result.map_err(|error| (nodes[index].id, error))?;
                     kept.milliseconds += start.map_or(0.0, |start| start.milliseconds());
                 }
@@ -227,7 +245,7 @@ fn cut<'a>(rest: &mut &'a mut [u8], size: usize) -> &'a mut [u8] {
 /// Alignment of slots in bytes.
 const ALIGNMENT: usize = 64;
 
-/// The memory of what the nodes make: the outputs of a part, whose first row is `first`, and the slots of a band.
+/// The memory of what the nodes make: the outputs of a part, whose first unit is `first`, and the slots of a band.
 struct Places<'o, 's> {
     first: usize,
     outputs: Few<&'o mut [u8]>,
@@ -235,56 +253,56 @@ struct Places<'o, 's> {
 }
 
 impl Places<'_, '_> {
-    /// Returns the bytes of rows of `row` bytes each in the memory of a place.
-    fn range(&self, place: Place, rows: &Range<usize>, row: usize) -> Range<usize> {
+    /// Returns the bytes of units of `size` bytes each in the memory of a place.
+    fn range(&self, place: Place, units: &Range<usize>, size: usize) -> Range<usize> {
         let start = match place {
-            Place::Output(_) => (rows.start - self.first) * row,
+            Place::Output(_) => (units.start - self.first) * size,
             Place::Slot(_) => 0,
         };
-        start..start + rows.len() * row
+        start..start + units.len() * size
     }
 
-    /// Computes rows of the node with this index.
+    /// Computes units of the node with this index.
     fn evaluate(
         &mut self,
         run: &Run<'_>,
         index: usize,
-        rows: &Range<usize>,
+        units: &Range<usize>,
         kept: &mut KeptNode,
         parallel: &dyn Parallel,
     ) -> Result<(), OpError> {
         let node = &run.bands.nodes[index];
         // What is read is in other places.
-        set_rows(&mut kept.output, rows.len());
-        let range = self.range(node.place, rows, node.row);
+        run.bands.unit.set(&mut kept.output, units.len());
+        let range = self.range(node.place, units, node.unit);
         match node.place {
             Place::Output(place) => {
                 let memory = mem::take(&mut self.outputs[place]);
-                let result = self.evaluate_to(run, index, rows, &mut memory[range], (kept, parallel));
+                let result = self.evaluate_to(run, index, units, &mut memory[range], (kept, parallel));
                 self.outputs[place] = memory;
                 result
             }
             Place::Slot(place) => {
                 let memory = mem::take(&mut self.slots[place]);
-                let result = self.evaluate_to(run, index, rows, &mut memory[range], (kept, parallel));
+                let result = self.evaluate_to(run, index, units, &mut memory[range], (kept, parallel));
                 self.slots[place] = memory;
                 result
             }
         }
     }
 
-    /// Computes rows of the node with this index, and writes them to `bytes`.
+    /// Computes units of the node with this index, and writes them to `bytes`.
     fn evaluate_to(
         &self,
         run: &Run<'_>,
         index: usize,
-        rows: &Range<usize>,
+        units: &Range<usize>,
         bytes: &mut [u8],
         (kept, parallel): (&mut KeptNode, &dyn Parallel),
     ) -> Result<(), OpError> {
         let (node, KeptNode { cache, inputs: shapes, output, lists, .. }) = (&run.bands.nodes[index], kept);
         let (mut inputs, mut outputs) = lists.take();
-        let mut before = 0;
+        let mut band = run.bands.band(units);
         for (input, shape) in shapes.iter_mut().enumerate() {
             let Some(id) = run.graph.node(node.id).inputs[input] else {
                 inputs.push(None);
@@ -292,25 +310,16 @@ impl Places<'_, '_> {
             };
             let tensor = match node.makers[input] {
                 Some(maker) => {
-                    set_rows(shape, rows.len());
+                    run.bands.unit.set(shape, units.len());
                     let (fact, made) = (run.graph.fact(id), &run.bands.nodes[maker]);
-                    let bytes = &self.read(made.place)[self.range(made.place, rows, made.row)];
+                    let bytes = &self.read(made.place)[self.range(made.place, units, made.unit)];
                     let (data_type, quantization) = (fact.data_type, fact.quantization.as_ref());
                     TensorRef { data_type, shape, bytes, quantization, is_constant: false }
                 }
                 None => {
                     let tensor = run.readable.tensor(run.graph, id);
                     let tensor = tensor.ok_or_else(|| OpError::unsupported("an input has no value"))?;
-                    match node.uses[input] {
-                        RowUse::Whole => tensor,
-                        usage => {
-                            let row = tensor.bytes.len() / tensor.shape[1];
-                            let (read, above) = usage.read(rows, tensor.shape[1]);
-                            before = before.max(above);
-                            set_rows(shape, read.len());
-                            TensorRef { bytes: &tensor.bytes[read.start * row..read.end * row], shape, ..tensor }
-                        }
-                    }
+                    run.bands.read(tensor, node.uses[input], units, &mut band, shape)
                 }
             };
             inputs.push(Some(tensor));
@@ -318,7 +327,7 @@ impl Places<'_, '_> {
         let fact = run.graph.fact(run.graph.node(node.id).outputs[0]);
         let (data_type, quantization) = (fact.data_type, fact.quantization.as_ref());
         outputs.push(TensorMut { data_type, shape: output, bytes, quantization });
-        let mut host = BandHost { band: Band { rows: rows.len(), before }, rounding: run.rounding };
+        let mut host = BandHost { band, rounding: run.rounding };
         let mut eval = Eval { inputs, outputs, cache, parallel, host: &mut host };
         let result = run.graph.node(node.id).op.eval(&mut eval);
         poison(&mut eval.outputs);
@@ -334,10 +343,51 @@ impl Places<'_, '_> {
     }
 }
 
-/// Gives an image another number of rows.
-fn set_rows(shape: &mut Shape, rows: usize) {
-    if shape[1] != rows {
-        *shape = Shape::from([1, rows, shape[2], shape[3]]);
+impl UnitKind {
+    /// Makes a shape that of so many units of an image: of rows, or of one row with so many pixels.
+    fn set(self, shape: &mut Shape, units: usize) {
+        let [_, _, width, channels] = shape[..] else { return };
+        let [rows, columns] = if self == UnitKind::Pixel { [1, units] } else { [units, width] };
+        if shape[1..3] != [rows, columns] {
+            *shape = Shape::from([1, rows, columns, channels]);
+        }
+    }
+}
+
+impl Bands {
+    /// Returns the band of these units for operators that read no windows.
+    fn band(&self, units: &Range<usize>) -> Band {
+        Band { rows: if self.unit == UnitKind::Pixel { 1 } else { units.len() }, before: 0, first: 0 }
+    }
+
+    /// Returns what of an input from outside of the group is read for these units, whose shape is set in `shape`. `band`
+    /// becomes that of windows if it is read by windows.
+    fn read<'t>(
+        &self,
+        tensor: TensorRef<'t>,
+        usage: RowUse,
+        units: &Range<usize>,
+        band: &mut Band,
+        shape: &'t mut Shape,
+    ) -> TensorRef<'t> {
+        let [_, height, width, channels] = tensor.shape[..] else { return tensor };
+        let (read, count) = match (usage, self.unit) {
+            (RowUse::Whole, _) => return tensor,
+            (RowUse::Window { .. }, unit) => {
+                let per_row = if unit == UnitKind::Pixel { self.columns } else { 1 };
+                let rows = units.start / per_row..units.end.div_ceil(per_row);
+                let (read, before) = usage.read(&rows, height);
+                *band = Band { rows: rows.len(), before, first: units.start % per_row };
+                *shape = Shape::from([1, read.len(), width, channels]);
+                (read, height)
+            }
+            (RowUse::Same | RowUse::Pixels, unit) => {
+                unit.set(shape, units.len());
+                (units.clone(), if unit == UnitKind::Pixel { height * width } else { height })
+            }
+        };
+        let size = tensor.bytes.len() / count;
+        TensorRef { bytes: &tensor.bytes[read.start * size..read.end * size], shape, ..tensor }
     }
 }
 
@@ -358,5 +408,69 @@ impl Host for BandHost {
 
     fn band(&self) -> Option<Band> {
         Some(self.band)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bands(unit: UnitKind, [rows, columns]: [usize; 2], nanoseconds: f64) -> Bands {
+        let units = if unit == UnitKind::Pixel { rows * columns } else { rows };
+        let (slots, outputs) = (vec![100], Vec::new());
+        Bands { nodes: Vec::new(), outputs, unit, units, slots, made: 100, nanoseconds, whole: 0, columns }
+    }
+
+    #[test]
+    fn parts_have_every_unit_once_and_whole_rows_where_these_are_many() {
+        let pool = attache_base::Pool::new(4);
+        for (unit, extents) in [
+            (UnitKind::Row, [17, 17]),
+            (UnitKind::Pixel, [17, 17]),
+            (UnitKind::Pixel, [200, 30]),
+            (UnitKind::Pixel, [3, 2]),
+            (UnitKind::Pixel, [1000, 5]),
+        ] {
+            let bands = bands(unit, extents, 1e6);
+            let division = Division::new(&bands, &pool);
+            let parts: Vec<_> = (0..division.parts).map(|index| division.part(bands.units, index)).collect();
+            let ends: Vec<usize> = [0].into_iter().chain(parts.iter().map(|part| part.end)).collect();
+            assert_eq!(parts.iter().map(|part| part.start).collect::<Vec<_>>(), ends[..parts.len()]);
+            assert_eq!(ends.last(), Some(&bands.units));
+            let longest = parts.iter().map(|part| part.len()).max().unwrap();
+            let whole = parts.iter().all(|part| part.start % extents[1] == 0);
+            match unit {
+                UnitKind::Pixel if extents[0] / parts.len() >= WHOLE_ROWS => assert!(whole, "{extents:?}"),
+                _ => assert!(longest <= bands.units.div_ceil(parts.len()), "{extents:?}"),
+            }
+            assert_eq!(division.band % division.grain, 0);
+        }
+    }
+
+    #[test]
+    fn a_band_of_pixels_reads_the_rows_of_their_windows() {
+        let bands = bands(UnitKind::Pixel, [5, 4], 1e3);
+        let (fact, bytes) = (Shape::from([1, 5, 4, 2]), vec![0; 40]);
+        let tensor = TensorRef {
+            data_type: attache_base::DataType::Int8,
+            shape: &fact,
+            bytes: &bytes,
+            quantization: None,
+            is_constant: false,
+        };
+        let read = |usage, units: Range<usize>| {
+            let (mut band, mut shape) = (bands.band(&units), fact.clone());
+            let read = bands.read(tensor, usage, &units, &mut band, &mut shape);
+            let first = read.bytes.as_ptr().addr() - bytes.as_ptr().addr();
+            (first, read.bytes.len(), read.shape.to_vec(), band)
+        };
+        let window = RowUse::Window { size: 3, stride: 1, before: 1, in_parts: true };
+        let band = Band { rows: 2, before: 0, first: 2 };
+        assert_eq!(read(window, 6..10), (0, 32, vec![1, 4, 4, 2], band), "pixels of rows 1 and 2 read rows 0 to 3");
+        let band = Band { rows: 1, before: 1, first: 0 };
+        assert_eq!(read(window, 0..4), (0, 16, vec![1, 2, 4, 2], band));
+        let band = Band { rows: 1, before: 0, first: 0 };
+        assert_eq!(read(RowUse::Pixels, 6..10), (12, 8, vec![1, 1, 4, 2], band));
+        assert_eq!(read(RowUse::Whole, 6..10), (0, 40, vec![1, 5, 4, 2], band));
     }
 }
