@@ -432,6 +432,7 @@ fn functions(random: &mut Random) -> Program {
         BinaryOp::Equal,
         BinaryOp::FloorDivide,
         BinaryOp::FloorModulo,
+        BinaryOp::Angle,
         BinaryOp::Power,
         BinaryOp::Divide,
     ];
