@@ -67,6 +67,9 @@ pub enum BinaryOp {
     FloorDivide,
     /// The remainder of the division whose quotient is rounded down. It has the sign of the divisor.
     FloorModulo,
+    /// The angle, between −π and π, of the point whose coordinates are the second operand along the axis at which angles
+    /// start, and the first one across.
+    Angle,
 }
 
 use Expression::{Constant, Input};
@@ -272,6 +275,7 @@ impl BinaryOp {
             BinaryOp::Equal => f32::from(a == b),
             BinaryOp::Power => a.powf(b),
             BinaryOp::FloorDivide => (f64::from(a) / f64::from(b)).floor() as f32,
+            BinaryOp::Angle => a.atan2(b),
             BinaryOp::FloorModulo => {
                 let rest = a % b;
                 if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }

@@ -97,8 +97,8 @@ pub fn interpret(program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTen
 }
 
 fn sums(primitive: &Primitive) -> bool {
-    use Primitive::{Convolution, MatMul, Reduce, Scan};
-    matches!(primitive, Convolution(_) | Reduce { .. } | MatMul { .. } | Scan { .. })
+    use Primitive::{Convolution, MatMul, Reduce, Scan, Scatter};
+    matches!(primitive, Convolution(_) | Reduce { .. } | MatMul { .. } | Scan { .. } | Scatter { .. })
 }
 
 /// Runs a primitive whose first output has elements of type `scalar`.
@@ -120,6 +120,9 @@ fn run(primitive: &Primitive, scalar: Scalar, inputs: &[&HostTensor]) -> Vec<Hos
         Primitive::Unpool { size } => unpool(*size, inputs[0], inputs[1]),
         Primitive::ArgReduce { largest, axis, parts } => arg_reduce(*largest, [*axis, *parts], inputs),
         Primitive::Gather(shape) => gather(shape, inputs[0], inputs[1]),
+        Primitive::Scatter { combination, rows } => {
+            scatter(*combination, *rows, scalar, [inputs[0], inputs[1], inputs[2]])
+        }
         Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
         Primitive::TopK { count } => return top_k(*count, inputs[0]),
         Primitive::Suppress(limits) => return suppress(limits, [inputs[0], inputs[1]]),
@@ -373,6 +376,32 @@ fn gather(gather: &Gather, data: &HostTensor, indices: &HostTensor) -> HostTenso
     })
 }
 
+fn scatter(
+    combination: Option<ReduceOp>,
+    rows: usize,
+    scalar: Scalar,
+    [operand, places, updates]: [&HostTensor; 3],
+) -> HostTensor {
+    let combined = |old: f64, new: f64| {
+        let taken = |is_new: bool| if is_new { new } else { old };
+        match (combination, scalar) {
+            (None, _) => new,
+            (Some(ReduceOp::Maximum), _) => taken(old < new),
+            (Some(ReduceOp::Minimum), _) => taken(new < old),
+            (Some(ReduceOp::Product), Scalar::F32) => old * new,
+            (Some(ReduceOp::Product), Scalar::I32) => f64::from((old as i32).wrapping_mul(new as i32)),
+            (Some(ReduceOp::Sum | ReduceOp::Mean), _) => old + new,
+        }
+    };
+    let output = Shape::from([rows, updates.shape[1]]);
+    let steps = broadcast_strides(&operand.shape, &output);
+    HostTensor::from_fn(output, |out| {
+        let start = operand.elements[out.iter().zip(&steps).map(|(c, s)| c * s).sum::<usize>()];
+        let own = places.elements.iter().enumerate().filter(|(_, place)| **place == out[0] as f64);
+        own.map(|(row, _)| updates.at(&[row, out[1]])).fold(start, combined)
+    })
+}
+
 fn scan(axis: usize, exclusive: bool, reverse: bool, input: &HostTensor) -> HostTensor {
     HostTensor::from_fn(input.shape.clone(), |out| {
         let (own, extent) = (out[axis], input.shape[axis]);
@@ -508,6 +537,20 @@ mod tests {
         let indices = (Scalar::I32, HostTensor::new([1, 1, 1, 1], vec![1.0]));
         let unpooled = one(Primitive::Unpool { size: [2, 2] }, &[float(&[1, 1, 1, 1], &[3.0]), indices]);
         assert_eq!(unpooled, [0.0, 0.0, 3.0, 0.0], "index 1 is the second row of the first column");
+    }
+
+    #[test]
+    fn rows_are_combined_at_their_places() {
+        let inputs = |operand| {
+            let places = (Scalar::I32, HostTensor::new([4], vec![-1.0, 1.0, 1.0, 3.0]));
+            [operand, places, float(&[4, 2], &[9.0, 9.0, 1.0, 2.0, f64::NAN, 4.0, 9.0, 9.0])]
+        };
+        let of = |combination, operand| one(Primitive::Scatter { combination, rows: 3 }, &inputs(operand));
+        let last = of(Some(ReduceOp::Minimum), float(&[], &[3.0]));
+        assert_eq!(last, [3.0, 3.0, 1.0, 2.0, 3.0, 3.0]);
+        let operand = float(&[3, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(of(Some(ReduceOp::Maximum), operand.clone()), [0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
+        assert_eq!(of(None, operand)[3..], [4.0, 4.0, 5.0]);
     }
 
     #[test]

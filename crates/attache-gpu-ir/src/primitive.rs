@@ -80,6 +80,19 @@ pub enum Primitive {
     /// Selects slices of the data by index. An index out of range is clamped to the nearest valid one.
     /// Inputs: data and integer indices.
     Gather(Gather),
+    /// Combines rows of updates with the rows of an operand at given places. Row `p` of the output is row `p` of the
+    /// operand, with which the rows of updates whose place is `p` are combined one after the other, in their order.
+    /// Rows whose place is not one of the output are left out. Integer sums and products wrap; floats accumulate in f32.
+    ///
+    /// Inputs: the operand, which broadcasts to the output `[rows, N]`, places `[K]` in ascending order, and updates
+    /// `[K, N]`.
+    Scatter {
+        /// How a row of updates is combined with what is there; `None` if it replaces that. The larger or smaller one
+        /// of two floats is the first one if either is NaN. There is no mean.
+        combination: Option<ReduceOp>,
+        /// The number of rows of the output.
+        rows: usize,
+    },
     /// Computes the prefix sums of the elements along an axis. Integer sums wrap.
     Scan {
         /// The axis along which elements are summed.
@@ -298,6 +311,7 @@ impl Primitive {
             Primitive::Unpool { .. } => "unpool",
             Primitive::ArgReduce { .. } => "arg_reduce",
             Primitive::Gather(_) => "gather",
+            Primitive::Scatter { .. } => "scatter",
             Primitive::Scan { .. } => "scan",
             Primitive::TopK { .. } => "top_k",
             Primitive::Suppress(_) => "suppress",
@@ -417,6 +431,18 @@ impl Primitive {
                     ));
                 }
                 Ok(vec![(inputs[0].0, output)])
+            }
+            Primitive::Scatter { combination, rows } => {
+                arity(3)?;
+                let [(scalar, operand), (of_places, places), (of_updates, updates)] = [0, 1, 2].map(|at| inputs[at]);
+                let &[count, width] = updates.extents() else { return Err(format!("{updates} is no list of rows")) };
+                let output = Shape::from([*rows, width]);
+                broadcast_all(&[(scalar, operand)], &output)?;
+                let fits = of_places == Scalar::I32 && places.extents() == [count] && of_updates == scalar;
+                if !fits || *combination == Some(ReduceOp::Mean) {
+                    return Err(format!("{combination:?} of rows {updates} at places {places} of {operand}"));
+                }
+                Ok(vec![(scalar, output)])
             }
             Primitive::Scan { axis, .. } => {
                 arity(1)?;

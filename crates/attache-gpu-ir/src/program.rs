@@ -313,6 +313,8 @@ impl fmt::Display for Details<'_> {
             Primitive::Convolution(convolution) => write!(f, "{convolution:?}"),
             Primitive::Resample(resample) => write!(f, "{resample:?}"),
             Primitive::Gather(gather) => write!(f, "{gather:?}"),
+            Primitive::Scatter { combination: Some(combination), rows } => write!(f, "{combination:?} in {rows} rows"),
+            Primitive::Scatter { combination: None, rows } => write!(f, "{rows} rows"),
             Primitive::ArgReduce { largest, axis, parts } => {
                 write!(f, "{} of axis {axis} in {parts}", if *largest { "largest" } else { "smallest" })
             }

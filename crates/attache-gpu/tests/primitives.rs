@@ -432,6 +432,7 @@ fn functions(random: &mut Random) -> Program {
         BinaryOp::Equal,
         BinaryOp::FloorDivide,
         BinaryOp::FloorModulo,
+        BinaryOp::Angle,
         BinaryOp::Power,
         BinaryOp::Divide,
     ];
@@ -498,6 +499,26 @@ fn gather(random: &mut Random) -> Program {
     indices.push(named);
     let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
     one(Primitive::Gather(Gather { batch, axis }), &[(scalar, data), (Scalar::I32, indices.into())])
+}
+
+/// Generates a program that combines updates with the rows of an operand. Their ascending places are counted from a random
+/// list; some lie outside, and some are equal.
+fn scatter(random: &mut Random) -> Program {
+    let [rows, count] = [1 + random.below(9), 1 + random.below(30)];
+    let width = random.pick(&[1, 3, 4, 8]);
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
+    let combinations = [ReduceOp::Sum, ReduceOp::Product, ReduceOp::Maximum, ReduceOp::Minimum].map(Some);
+    let combination = random.pick(&[&combinations[..], &[None]].concat());
+    let mut places: Vec<i32> = (0..count).map(|_| random.below(rows + 4) as i32 - 2).collect();
+    places.sort_unstable();
+    let shapes: [&[usize]; 4] = [&[], &[width], &[rows, 1], &[rows, width]];
+    let operand = random.pick(&shapes);
+    let mut program = Program::default();
+    let places = program.constant(Scalar::I32, Constant::from_values([count], &places));
+    let [operand, updates] = [operand, &[count, width]].map(|shape| program.input(scalar, shape.into()));
+    let scatter = Primitive::Scatter { combination, rows };
+    program.outputs = program.step(scatter, &[operand, places, updates], 0).unwrap();
+    program
 }
 
 fn scan(random: &mut Random) -> Program {
@@ -569,7 +590,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 33] = [
+static KINDS: [(&str, Draw, usize); 34] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -583,6 +604,7 @@ static KINDS: [(&str, Draw, usize); 33] = [
     ("compare", compare, 10),
     ("arg_reduce", arg_reduce, 20),
     ("gather", gather, 40),
+    ("scatter", scatter, 60),
     ("scan", scan, 20),
     ("top_k", top_k, 20),
     ("suppress", suppress, 40),

@@ -101,6 +101,7 @@ pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
         Primitive::Suppress(_) => false,
         Primitive::Reduce { .. } | Primitive::Rows(_) | Primitive::ArgReduce { .. } => false,
         Primitive::Gather(_) | Primitive::Unpool { .. } | Primitive::Reshape(_) | Primitive::IndexMap(_) => false,
+        Primitive::Scatter { .. } => false,
     }
 }
 

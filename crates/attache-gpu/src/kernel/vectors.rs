@@ -30,9 +30,10 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 
 /// Returns the type of the elements that a kernel's primitive computes, before the epilogue.
 pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
-    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul, Reduce, Scan};
+    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul, Reduce, Scan, Scatter};
     let keeps = match kernel.primitive {
-        IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. } | Scan { .. } => true,
+        IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. } => true,
+        Scan { .. } | Scatter { .. } => true,
         Reduce { reduction, .. } => reduction != ReduceOp::Mean,
         _ => false,
     };

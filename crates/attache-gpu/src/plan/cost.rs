@@ -170,6 +170,8 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
         // Each selected box is compared with the others, by about 20 operations.
         Primitive::Suppress(limits) => inputs[1].elements().saturating_mul(20 * limits.most) as u64,
+        // Each update is combined once.
+        Primitive::Scatter { .. } => inputs[2].elements() as u64,
         Primitive::Resample(_)
         | Primitive::Reshape(_)
         | Primitive::IndexMap(_)

@@ -43,6 +43,7 @@ static TABLE: &[Variant] = &[
     reduction::rows_staged::VARIANT,
     reduction::scan::VARIANT,
     reduction::scan_group::VARIANT,
+    reduction::scatter::VARIANT,
     reduction::suppress::VARIANT,
     reduction::top_k::VARIANT,
     reduction::top_k_group::VARIANT,

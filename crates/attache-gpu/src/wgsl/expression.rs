@@ -82,6 +82,7 @@ pub(crate) fn expression(expression: &Expression, vector_width: usize) -> String
                 BinaryOp::Power => format!("power{vector_width}({a}, {b})"),
                 BinaryOp::FloorDivide => format!("floor_divide{vector_width}({a}, {b})"),
                 BinaryOp::FloorModulo => format!("floor_modulo{vector_width}({a}, {b})"),
+                BinaryOp::Angle => format!("angle{vector_width}({a}, {b})"),
             }
         }
         Expression::Select(parts) => {
@@ -101,6 +102,7 @@ pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
         ("power", POWER),
         ("floor_modulo", FLOOR_MODULO),
         ("floor_divide", FLOOR_DIVIDE),
+        ("angle", ANGLE),
     ];
     let has_special = calls_float_of(&calls);
     let calls = |name: &str| calls.contains(&format!("{name}{vector_width}("));
@@ -158,6 +160,29 @@ const FLOOR_MODULO: &str = "fn floor_moduloWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
 const FLOOR_DIVIDE: &str = "fn floor_divideWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
     let exact = round((a - floor_moduloWIDTH(a, b)) / b);
     return select(exact, floor(a / b), abs(a) > abs(b) * 4194304.0);
+}
+";
+
+/// WGSL of the angle of a point. A device's own `atan2` may be off by 4096 units in the last place, and not know infinities
+/// and signs of zeros. The polynomial is that of Cephes, for tangents up to that of π / 8; larger ones are turned by π / 4.
+/// Large coordinates are scaled, since devices may divide by the reciprocal, which would be a denormal number.
+const ANGLE: &str = "fn angleWIDTH(y: FLOAT, x: FLOAT) -> FLOAT {
+    let small = min(abs(x), abs(y));
+    let large = max(abs(x), abs(y));
+    let scale = select(FLOAT(1.0), FLOAT(0.0009765625), large > FLOAT(1e37));
+    var slope = select((small * scale) / (large * scale), FLOAT(1.0), small == large);
+    slope = select(slope, FLOAT(0.0), large == FLOAT(0.0));
+    let is_steep = slope > FLOAT(0.41421357);
+    let t = select(slope, (slope - 1.0) / (slope + 1.0), is_steep);
+    let s = t * t;
+    let p = ((0.0805374449538 * s - 0.138776856032) * s + 0.199777106478) * s - 0.333329491539;
+    var turn = p * s * t + t;
+    turn = select(turn, 0.7853981633974483 + turn, is_steep);
+    turn = select(turn, 1.5707963267948966 - turn, abs(y) > abs(x));
+    turn = select(turn, 3.141592653589793 - turn, bitcast<INT>(x) < INT(0));
+    turn = select(turn, -turn, bitcast<INT>(y) < INT(0));
+    let is_nan = max(bitcast<INT>(x) & INT(0x7fffffff), bitcast<INT>(y) & INT(0x7fffffff)) > INT(0x7f800000);
+    return select(turn, x + y, is_nan);
 }
 ";
 

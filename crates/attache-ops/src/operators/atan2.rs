@@ -2,7 +2,8 @@
 //! shape.
 
 use attache_base::{DataType, Element};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_gpu_ir::{BinaryOp, Expression};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::{Code, Definition, Facts, Operator, input};
@@ -41,6 +42,13 @@ impl Operator for Atan2 {
             DataType::Float64 => angles(eval, f64::atan2),
             _ => angles(eval, f32::atan2),
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (inputs, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
+        let angle = Expression::Input(0).binary(BinaryOp::Angle, Expression::Input(1));
+        let output = lowering.map(angle, &shape, &inputs)?;
+        lowering.output(0, output)
     }
 }
 

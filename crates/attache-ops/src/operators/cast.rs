@@ -2,9 +2,9 @@
 //! integer. Integers wrap. Everything other than 0 becomes true. Of complex numbers, other types get the real part.
 //! Integers of less than 8 bits are cast to and from float32 only.
 
-use attache_base::DataType;
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::Expression::{Constant, Input};
-use attache_gpu_ir::{Expression, IntExpression};
+use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression, UnaryOp, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
 use attache_model::schema::BuiltinOperator;
 use half::{bf16, f16};
@@ -250,18 +250,21 @@ impl Operator for Cast {
         if let Some(other) = [from, self.to].into_iter().find(|end| !TYPES[..ON_DEVICE].contains(end)) {
             return Err(Unsupported::new(format!("a device has no elements of type {other}")));
         }
-        let is_wide = |end: DataType| is_real(end) || end == DataType::Int64;
-        if (from == DataType::UInt32 && is_wide(self.to)) || (self.to == DataType::UInt32 && is_real(from)) {
+        if from == DataType::UInt32 && self.to == DataType::Int64 {
             return Err(Unsupported::new(format!("{from} as {} on a device, whose integers have signs", self.to)));
         }
         let output = if self.to == DataType::Bool {
             let input = lowering.real_input(0)?;
-            let is_zero = Input(0).binary(attache_gpu_ir::BinaryOp::Equal, Constant(0.0));
+            let is_zero = Input(0).binary(BinaryOp::Equal, Constant(0.0));
             lowering.integer_map(is_zero.select(Constant(0.0), Constant(1.0)), &shape, &[input])?
         } else if self.to == DataType::Float16 && from != self.to {
             return Err(Unsupported::new("a device keeps more digits than binary16 has"));
         } else if self.to == DataType::Int64 && is_real(from) {
             return Err(Unsupported::new("a device has no integers of 64 bits"));
+        } else if is_real(self.to) && from == DataType::UInt32 {
+            real_of_unsigned(lowering, &shape)?
+        } else if is_real(from) && self.to == DataType::UInt32 {
+            unsigned_of_real(lowering, &shape)?
         } else if is_real(self.to) {
             let input = lowering.real_input(0)?;
             lowering.map(Input(0), &shape, &[input])?
@@ -279,9 +282,33 @@ impl Operator for Cast {
     }
 }
 
+/// Emits elements of UINT32 as floats. Integers of a device have signs, so both halves become floats: neither their product
+/// nor the float of the lower one is rounded.
+fn real_of_unsigned(lowering: &mut Lowering<'_>, shape: &Shape) -> Result<ValueId, Unsupported> {
+    let input = lowering.input(0)?;
+    let low = |x: IntExpression| x.binary(IntBinaryOp::And, IntExpression::Constant(0xffff));
+    let halves = [low(IntExpression::Input(0).shifted_right(16)), low(IntExpression::Input(0))];
+    let [high, low] = halves.map(|half| lowering.int_map(half, shape, &[input]));
+    let sum = Input(0).multiply(Constant(65536.0)).add(Input(1));
+    lowering.map(sum, shape, &[high?, low?])
+}
+
+/// Emits floats as elements of UINT32, rounded towards zero, by way of both halves. NaN and what is too large become the
+/// largest.
+fn unsigned_of_real(lowering: &mut Lowering<'_>, shape: &Shape) -> Result<ValueId, Unsupported> {
+    let input = lowering.input(0)?;
+    let most = Constant(4_294_967_296.0);
+    let real = Input(0).binary(BinaryOp::Less, most.clone()).select(Input(0).clamp(0.0, f32::INFINITY), most);
+    let high = real.clone().multiply(Constant(1.0 / 65536.0)).unary(UnaryOp::Floor).clamp(0.0, 65535.0);
+    let low = real.subtract(high.clone().multiply(Constant(65536.0))).clamp(0.0, 65535.0);
+    let [high, low] = [high, low].map(|half| lowering.integer_map(half, shape, &[input]));
+    let joined = IntExpression::Input(0).shifted_left(16).add(IntExpression::Input(1));
+    lowering.int_map(joined, shape, &[high?, low?])
+}
+
 #[cfg(test)]
 mod tests {
-    use attache_base::{Element, Shape};
+    use attache_base::Element;
     use attache_graph::Fact;
 
     use super::*;

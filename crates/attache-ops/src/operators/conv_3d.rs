@@ -1,7 +1,7 @@
 //! CONV_3D: convolution over depth, height and width.
 
 use attache_base::{DataType, Shape};
-use attache_gpu_ir::{ConvolutionGeometry, Expression, Index, IndexMap, Primitive, ValueId};
+use attache_gpu_ir::{ConvolutionGeometry, Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
@@ -9,8 +9,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::shared::fused;
 use crate::shared::support::{countable, product, refuse};
-use crate::shared::view::View;
-use crate::shared::volume::{Geometry, VolumeConvolution, check_bias, volume};
+use crate::shared::volume::{Geometry, VolumeConvolution, check_bias, filter_of_tap, lower_sum, volume};
 use crate::shared::working::{of_weights, packed};
 use crate::{Code, Definition, Facts, Operator, input};
 
@@ -23,9 +22,6 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 /// Number of rows of windows that are multiplied at once.
 const ROWS: usize = 64;
-
-/// Maximum depth of a window for a device, which takes a dispatch for each element of it.
-const MOST_TAPS: usize = 32;
 
 /// CONV_3D with its attributes. Inputs: `[batch, depth, height, width, channel]`, filter
 /// `[depth, height, width, channel, output]`, and an optional bias.
@@ -86,7 +82,7 @@ impl Convolution {
 
     /// Emits the convolution of the images that tap `tap` of the window's depth covers, over height and width.
     fn lower_tap(&self, lowering: &mut Lowering<'_>, tap: usize) -> Result<ValueId, Unsupported> {
-        let Geometry { volume: [_, height, width], positions, window, strides, dilations, before } = self.geometry;
+        let Geometry { volume: [_, height, width], positions, strides, dilations, before, .. } = self.geometry;
         let (data, filter) = (lowering.input(0)?, lowering.input(1)?);
         let from = Index::Axis(1).times(strides[0] as i64).plus((tap * dilations[0]) as i64 - before[0] as i64);
         let coordinates = vec![Index::Axis(0), from, Index::Axis(2), Index::Axis(3), Index::Axis(4)];
@@ -94,15 +90,7 @@ impl Convolution {
         let map = IndexMap { output: shown, coordinates, fill: Some(0.0) };
         let images = lowering.emit(Primitive::IndexMap(map), &[data])?;
         let images = lowering.reshape(images, &[self.batches * positions[0], height, width, self.channels].into())?;
-        let shape = lowering.shape(filter).clone();
-        let part = View::slices(&shape, 0, tap, 1).lower(lowering, filter)?;
-        let part = lowering.reshape(part, &[window[1], window[2], self.channels, self.outputs].into())?;
-        let turned = IndexMap {
-            output: vec![self.outputs, window[1], window[2], self.channels],
-            coordinates: vec![Index::Axis(1), Index::Axis(2), Index::Axis(3), Index::Axis(0)],
-            fill: None,
-        };
-        let part = lowering.emit(Primitive::IndexMap(turned), &[part])?;
+        let part = filter_of_tap(lowering, filter, tap, [4, 3])?;
         let convolution = ConvolutionGeometry {
             strides: [strides[1], strides[2]],
             dilations: [dilations[1], dilations[2]],
@@ -168,23 +156,7 @@ impl Operator for Conv3d {
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?, bias);
         let convolution = convolution.map_err(refuse)?;
         let taps = convolution.geometry.window[0];
-        if taps > MOST_TAPS {
-            return Err(Unsupported::new(format!("a window with a depth of {taps}, more than {MOST_TAPS}")));
-        }
-        let mut sum = convolution.lower_tap(lowering, 0)?;
-        let shape = lowering.shape(sum).clone();
-        for tap in 1..taps {
-            let next = convolution.lower_tap(lowering, tap)?;
-            sum = lowering.map(Expression::Input(0).add(Expression::Input(1)), &shape, &[sum, next])?;
-        }
-        if lowering.has_input(2) {
-            let bias = lowering.input(2)?;
-            let bias = lowering.reshape(bias, &[convolution.outputs].into())?;
-            sum = lowering.map(Expression::Input(0).add(Expression::Input(1)), &shape, &[sum, bias])?;
-        }
-        let output = fused::lower(lowering, self.0.activation, sum)?;
-        let output = lowering.reshape(output, &convolution.output())?;
-        lowering.output(0, output)
+        lower_sum(lowering, (taps, 2, self.0.activation), &|lowering, tap| convolution.lower_tap(lowering, tap))
     }
 }
 

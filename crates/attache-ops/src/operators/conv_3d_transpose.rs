@@ -1,14 +1,16 @@
 //! CONV_3D_TRANSPOSE: transposed convolution over depth, height and width, to a volume whose shape is given by an input.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError, WorkingMemory};
+use attache_gpu_ir::{ConvolutionGeometry, IndexMap, Primitive, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::fused;
-use crate::shared::support::{countable, product};
-use crate::shared::volume::{Geometry, VolumeConvolution, check_bias, volume};
+use crate::shared::spread::{self, Along};
+use crate::shared::support::{countable, product, refuse};
+use crate::shared::volume::{Geometry, VolumeConvolution, check_bias, filter_of_tap, lower_sum, volume};
 use crate::shared::working::{of_weights, packed};
 use crate::{Code, Definition, Facts, Operator, input};
 
@@ -99,6 +101,32 @@ impl Convolution {
     }
 }
 
+impl Convolution {
+    /// Emits what element `tap` of the window's depth contributes to the output: the transposed convolution of the input's
+    /// images over height and width, which go to the output's images that lie the stride apart.
+    fn lower_tap(&self, lowering: &mut Lowering<'_>, tap: usize) -> Result<ValueId, Unsupported> {
+        let Geometry { volume, positions: [depth, height, width], strides, dilations, before, .. } = self.geometry;
+        let (filter, data) = (lowering.input(1)?, lowering.input(2)?);
+        let images = lowering.reshape(data, &[self.batches * depth, height, width, self.channels].into())?;
+        let part = filter_of_tap(lowering, filter, tap, [3, 4])?;
+        let convolution = ConvolutionGeometry {
+            strides: [strides[1], strides[2]],
+            dilations: [dilations[1], dilations[2]],
+            before: [before[1], before[2]],
+            output: [volume[1], volume[2]],
+            groups: 1,
+            transposed: true,
+            zero_points: [0; 2],
+        };
+        let made = lowering.emit(Primitive::Convolution(convolution), &[images, part])?;
+        let made = lowering.reshape(made, &[self.batches, depth, volume[1], volume[2], self.outputs].into())?;
+        let mut along = [Along { first: 0, step: 1 }; 5];
+        along[1] = Along { first: (tap * dilations[0]) as i64 - before[0] as i64, step: strides[0] as i64 };
+        let map = spread::map(lowering.shape(made), &along, &self.output)?;
+        lowering.emit(Primitive::IndexMap(IndexMap { fill: Some(0.0), ..map }), &[made])
+    }
+}
+
 impl Operator for Conv3dTranspose {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [wanted, filter, data] = inputs.required();
@@ -148,6 +176,15 @@ impl Operator for Conv3dTranspose {
         output.iter_mut().for_each(|value| *value = value.max(low).min(high));
         fused::finish(engine, self.0.activation, output);
         Ok(())
+    }
+
+    /// The sum of transposed convolutions over height and width, one for each element of the window's depth.
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let bias = if lowering.has_input(3) { Some(lowering.input_shape(3)?) } else { None };
+        let (filter, data) = (lowering.input_shape(1)?, lowering.input_shape(2)?);
+        let convolution = self.convolution(&lowering.integers(0)?, filter, data, bias).map_err(refuse)?;
+        let taps = convolution.geometry.window[0];
+        lower_sum(lowering, (taps, 3, self.0.activation), &|lowering, tap| convolution.lower_tap(lowering, tap))
     }
 }
 

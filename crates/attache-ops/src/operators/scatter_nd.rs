@@ -2,12 +2,13 @@
 //! `updates = [J…, I…]`, `out[indices[j…, 0], …, indices[j…, n - 1], i…] += updates[j…, i…]`. Integer sums wrap; of truth
 //! values, one that is true suffices.
 
-use attache_base::{DataType, Element, Shape, strides};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, DataType, Element, Shape, strides};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{countable, elements, elements_mut};
-use crate::{Code, Definition, Facts, Operator, input};
+use crate::shared::scatter::{Places, computed_places, listed, scatter as emit_scatter};
+use crate::shared::support::{countable, elements, elements_mut, refuse};
+use crate::{Code, Combination, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::SCATTER_ND),
@@ -104,6 +105,43 @@ impl Operator for ScatterNd {
             }
             _ => run(eval, &places, length, |a: f32, b| a + b),
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        // Without axes to name, indices have no elements.
+        let indices = lowering.input_fact(0)?.shape.clone();
+        let indices = indices.ok_or_else(|| Unsupported::new("indices of unknown shape"))?;
+        let (data_type, output) = (lowering.input_fact(1)?.data_type, lowering.output_shape(0)?.clone());
+        if data_type != lowering.stored_input(1)?.data_type {
+            return Err(Unsupported::new("quantized elements are added as they are stored, not as floats"));
+        }
+        let named = check(&indices, lowering.input_shape(1)?, &output).map_err(refuse)?;
+        let (extents, inner) = output.split_at(named);
+        let (rows, length) = (indices[..indices.rank() - 1].iter().product::<usize>(), inner.iter().product::<usize>());
+        let places = match lowering.integers(0) {
+            // Constant indices out of range are refused: a device would leave the updates out, but the CPU reports the error.
+            Ok(values) => {
+                let values: Vec<i32> = values.iter().map(|value| *value as i32).collect();
+                let place = |row: usize| place(&values[row * named..][..named], extents).map(|place| place as i32);
+                Places::Known((0..rows).map(place).collect::<Result<_, _>>().map_err(refuse)?)
+            }
+            Err(_) if named == 0 => Places::Known(vec![0; listed(&[rows].into())?]),
+            Err(_) => {
+                let indices = lowering.input(0)?;
+                let indices = lowering.reshape(indices, &[rows, named].into())?;
+                computed_places(lowering, indices, extents)?
+            }
+        };
+        let updates = lowering.input(1)?;
+        let updates = lowering.reshape(updates, &[rows, length].into())?;
+        let zero = match data_type {
+            DataType::Float32 => lowering.constant(Constant::from_values([], &[0.0f32]))?,
+            _ => lowering.constant(Constant::from_values([], &[0i32]))?,
+        };
+        let all = (places, extents.iter().product());
+        let made = emit_scatter(lowering, (Some(Combination::Sum), data_type), [zero, updates], all)?;
+        let made = lowering.reshape(made, &output)?;
+        lowering.output(0, made)
     }
 }
 

@@ -5,11 +5,12 @@
 //! with a negative number are left out. A segment without slices has the value that changes nothing: 0, 1, or the least or
 //! greatest number of the type.
 
-use attache_base::{DataType, Element, Shape};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, DataType, Element, Shape};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{countable, single};
+use crate::shared::scatter::{Places, scatter};
+use crate::shared::support::{countable, refuse, single};
 use crate::{Code, Definition, Facts, Input, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -49,6 +50,18 @@ enum Combination {
     Product,
     Maximum,
     Minimum,
+}
+
+impl Combination {
+    /// Returns the combination as other operators have it, and the integer and the float that it changes nothing with.
+    fn start(self) -> (crate::Combination, i32, f32) {
+        match self {
+            Combination::Sum => (crate::Combination::Sum, 0, 0.0),
+            Combination::Product => (crate::Combination::Product, 1, 1.0),
+            Combination::Maximum => (crate::Combination::Maximum, i32::MIN, f32::MIN),
+            Combination::Minimum => (crate::Combination::Minimum, i32::MAX, f32::MAX),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -146,6 +159,36 @@ impl Operator for Segments {
             (Combination::Maximum, false) => combine(eval, &segments, f32::MIN, f32::max),
             (Combination::Minimum, false) => combine(eval, &segments, f32::MAX, f32::min),
         }
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (data, output) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
+        let ids = lowering.input_fact(1)?.shape.clone().unwrap_or_default();
+        self.check(data, &ids).map_err(refuse)?;
+        let (count, length) = (ids.elements(), data[ids.rank()..].iter().product::<usize>());
+        let places = match lowering.integers(1) {
+            // Constant numbers that are too large are refused: a device would leave the slices out, but the CPU reports the
+            // error.
+            Ok(ids) => {
+                let segments = segments(&ids, output[0]).map_err(refuse)?;
+                Places::Known(segments.iter().map(|segment| segment.map_or(-1, |segment| segment as i32)).collect())
+            }
+            Err(_) => {
+                let ids = lowering.input(1)?;
+                Places::Computed(lowering.reshape(ids, &[count].into())?)
+            }
+        };
+        let (combination, integer, float) = self.combination.start();
+        let data_type = lowering.input_fact(0)?.data_type;
+        let start = match data_type {
+            DataType::Float32 => lowering.precise_constant(Constant::from_values([], &[float]))?,
+            _ => lowering.constant(Constant::from_values([], &[integer]))?,
+        };
+        let slices = lowering.input(0)?;
+        let slices = lowering.reshape(slices, &[count, length].into())?;
+        let made = scatter(lowering, (Some(combination), data_type), [start, slices], (places, output[0]))?;
+        let made = lowering.reshape(made, &output)?;
+        lowering.output(0, made)
     }
 }
 

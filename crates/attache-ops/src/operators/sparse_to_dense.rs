@@ -2,10 +2,11 @@
 //! that occur twice, the last one counts.
 
 use attache_base::{DataType, Shape, strides};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{countable, elements, elements_mut, only, with_element};
+use crate::shared::scatter::{Places, computed_places, repeated, scatter};
+use crate::shared::support::{countable, elements, elements_mut, only, refuse, with_element};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -93,6 +94,35 @@ impl Operator for SparseToDense {
             }
         });
         Ok(())
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (indices, output) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
+        let data_type = lowering.input_fact(2)?.data_type;
+        check(indices, output.rank(), lowering.input_shape(2)?).map_err(refuse)?;
+        let [count, numbers] = rows(indices).map_err(refuse)?;
+        let places = match lowering.integers(0) {
+            // Constant indices out of range are refused: a device would leave the values out, but the CPU reports the error.
+            Ok(values) => {
+                let place = |row: usize| place(&values[row * numbers..][..numbers], &output).map(|place| place as i32);
+                Places::Known((0..count).map(place).collect::<Result<_, _>>().map_err(refuse)?)
+            }
+            Err(_) => {
+                let indices = lowering.input(0)?;
+                let indices = lowering.reshape(indices, &[count, numbers].into())?;
+                computed_places(lowering, indices, &output)?
+            }
+        };
+        let (values, default) = (lowering.input(2)?, lowering.input(3)?);
+        let column = [count, 1].into();
+        let values = match lowering.shape(values).elements() == count {
+            true => lowering.reshape(values, &column)?,
+            false => repeated(lowering, data_type, values, &column)?,
+        };
+        let default = lowering.reshape(default, &Shape::default())?;
+        let made = scatter(lowering, (None, data_type), [default, values], (places, output.elements()))?;
+        let made = lowering.reshape(made, &output)?;
+        lowering.output(0, made)
     }
 }
 

@@ -1,13 +1,16 @@
 //! STABLEHLO_SCATTER: the operand with slices of updates combined into it, one for each index vector. Elements that would lie
 //! outside are left out. The function is that of a subgraph: one operator, or none where updates replace elements.
 
-use attache_base::{Shape, strides};
-use attache_graph::{Eval, Inferred, OpError};
+use attache_base::{Constant, Shape, strides};
+use attache_gpu_ir::{IntExpression, ValueId};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::combine::{COMBINABLE, Combinable, with_combinable};
+use crate::shared::scatter::{Places, inside, listed, outside, scatter};
 use crate::shared::slices::{SliceAxes, integers_of, vectors};
-use crate::shared::support::{elements, elements_mut};
+use crate::shared::support::{elements, elements_mut, refuse};
+use crate::shared::view::View;
 use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -17,7 +20,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     parse,
 }];
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct StablehloScatter {
     axes: SliceAxes,
     /// How an element and an update are combined; `None` where updates replace elements.
@@ -96,6 +99,98 @@ impl StablehloScatter {
     }
 }
 
+/// How a device takes the updates: in rows of elements that lie one after the other in the operand too.
+struct InRows {
+    /// The scatter of rows as if each were an element.
+    op: StablehloScatter,
+    /// The extents of operand and updates in rows.
+    operand: Shape,
+    updates: Shape,
+    /// Number of elements of a row.
+    length: usize,
+}
+
+impl StablehloScatter {
+    /// Joins the innermost axes that each slice covers whole.
+    fn in_rows(&self, operand: &Shape, updates: &Shape) -> InRows {
+        let (mut op, mut operand, mut updates) = (self.clone(), operand.to_vec(), updates.to_vec());
+        let mut length = 1;
+        while let (Some(axis), Some(own)) = (operand.len().checked_sub(1), updates.len().checked_sub(1)) {
+            let is_whole = !op.axes.named.contains(&axis) && operand[axis] == updates[own];
+            if !is_whole || op.axes.dropped.contains(&axis) || op.axes.window.last() != Some(&own) {
+                break;
+            }
+            length *= operand[axis];
+            op.axes.window.pop();
+            operand.pop();
+            updates.pop();
+        }
+        InRows { op, operand: operand.into(), updates: updates.into(), length }
+    }
+}
+
+impl InRows {
+    /// Emits the places of rows of updates, in their order, in that of the operand's rows.
+    fn places(&self, lowering: &mut Lowering<'_>) -> Result<Places, Unsupported> {
+        let count = listed(&self.updates)?;
+        let Ok(indices) = lowering.integers(1) else { return self.computed(lowering).map(Places::Computed) };
+        let vectors = vectors(&indices, lowering.input_shape(1)?, self.op.axes.vector);
+        let mut places = vec![-1; count];
+        self.op.for_each_target(&self.updates, &vectors, &self.operand, &mut |update, target| {
+            places[update] = target as i32;
+        });
+        Ok(Places::Known(places))
+    }
+
+    /// Emits places that are computed from indices: `[rows]`, negative for rows that lie outside.
+    fn computed(&self, lowering: &mut Lowering<'_>) -> Result<ValueId, Unsupported> {
+        let (axes, steps) = (&self.op.axes, strides(&self.operand));
+        let kept: Vec<usize> = axes.kept(self.operand.rank()).collect();
+        let outside = outside(&self.operand)?;
+        // The coordinates in a slice, which stand along axes of the updates, and its indices, along the others.
+        let slice = self.along(|is_window| is_window);
+        let along = |step: &dyn Fn(usize) -> usize| -> Vec<i32> {
+            axes.places(&slice, |window| step(kept[window])).map(|(_, place)| place as i32).collect()
+        };
+        let unnamed = along(&|axis| if axes.named.contains(&axis) { 0 } else { steps[axis] });
+        let mut places = lowering.constant(Constant::from_values(slice.clone(), &unnamed))?;
+        for (number, axis) in axes.named.iter().enumerate() {
+            let start = self.starts(lowering, number)?;
+            let offsets = along(&|other| usize::from(other == *axis));
+            let offsets = lowering.constant(Constant::from_values(slice.clone(), &offsets))?;
+            let [sum, start_at, offset] = [0, 1, 2].map(IntExpression::Input);
+            // Indices far outside are moved to where the sum does not overflow and still lies outside.
+            let extent = self.operand[*axis] as i32;
+            let index = start_at.clamp((-extent, extent)).add(offset);
+            let step = IntExpression::Constant(steps[*axis] as i32);
+            let place = index.clone().multiply(step);
+            let place = inside(index, IntExpression::Constant(extent)).select(place, IntExpression::Constant(outside));
+            places = lowering.int_map(sum.add(place), &self.updates, &[places, start, offsets])?;
+        }
+        if axes.named.is_empty() {
+            places = lowering.int_map(IntExpression::Input(0), &self.updates, &[places])?;
+        }
+        lowering.reshape(places, &[self.updates.elements()].into())
+    }
+
+    /// Emits the numbers with index `number` of all index vectors, along the axes of the updates that are not those of slices.
+    fn starts(&self, lowering: &mut Lowering<'_>, number: usize) -> Result<ValueId, Unsupported> {
+        let (indices, vector) = (lowering.input(1)?, self.op.axes.vector);
+        let shape = lowering.shape(indices).clone();
+        let starts = match vector < shape.rank() {
+            true => View::slices(&shape, vector, number, 1).lower(lowering, indices)?,
+            false => indices,
+        };
+        lowering.reshape(starts, &self.along(|is_window| !is_window))
+    }
+
+    /// Returns the extents of the updates, with 1 instead for axes of slices, or for the others.
+    fn along(&self, is_kept: impl Fn(bool) -> bool) -> Shape {
+        let extents = self.updates.iter().enumerate();
+        extents.map(|(axis, extent)| if is_kept(self.op.axes.window.contains(&axis)) { *extent } else { 1 }).collect()
+    }
+}
+
 impl Operator for StablehloScatter {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [operand, indices, updates] = inputs.required();
@@ -124,11 +219,42 @@ impl Operator for StablehloScatter {
     fn updates(&self) -> Option<usize> {
         Some(0)
     }
+
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (operand, updates) = (lowering.input_shape(0)?.clone(), lowering.input_shape(2)?.clone());
+        let data_type = lowering.input_fact(0)?.data_type;
+        if self.combination.is_some() && data_type != lowering.stored_input(0)?.data_type {
+            return Err(Unsupported::new("quantized elements are combined as they are stored, not as floats"));
+        }
+        self.check(&operand, lowering.input_shape(1)?, &updates).map_err(refuse)?;
+        let rows = self.in_rows(&operand, &updates);
+        let places = rows.places(lowering)?;
+        let (given, kept) = (lowering.input(2)?, lowering.input(0)?);
+        let given = lowering.reshape(given, &[rows.updates.elements(), rows.length].into())?;
+        let kept = lowering.reshape(kept, &[rows.operand.elements(), rows.length].into())?;
+        let all = (places, rows.operand.elements());
+        let made = scatter(lowering, (self.combination, data_type), [kept, given], all)?;
+        let made = lowering.reshape(made, &operand)?;
+        lowering.output(0, made)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn axes_that_slices_cover_are_joined() {
+        let axes = SliceAxes { window: vec![1, 2], dropped: vec![0], named: vec![0], vector: 1 };
+        let joined = |updates: [usize; 3]| {
+            let scatter = StablehloScatter { axes: axes.clone(), combination: None };
+            let rows = scatter.in_rows(&[4, 3, 5].into(), &updates.into());
+            (rows.op.axes.window, rows.operand.to_vec(), rows.updates.to_vec(), rows.length)
+        };
+        assert_eq!(joined([7, 3, 5]), (vec![], vec![4], vec![7], 15));
+        assert_eq!(joined([7, 2, 5]), (vec![1], vec![4, 3], vec![7, 2], 5));
+        assert_eq!(joined([7, 3, 4]), (vec![1, 2], vec![4, 3, 5], vec![7, 3, 4], 1));
+    }
 
     #[test]
     fn what_lies_outside_is_left_out() {

@@ -22,6 +22,7 @@ pub(crate) mod random_bits;
 pub(crate) mod recurrent;
 pub(crate) mod reduction;
 pub(crate) mod resize;
+pub(crate) mod scatter;
 pub(crate) mod sequence;
 pub(crate) mod sequence_lstm;
 pub(crate) mod slices;

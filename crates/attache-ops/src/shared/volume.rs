@@ -1,11 +1,17 @@
-//! Convolutions over depth, height and width, which CONV_3D and its transposed form share: options, geometry, and the
-//! elements that a window covers.
+//! Convolutions over depth, height and width, which CONV_3D and its transposed form share: options, geometry, the elements
+//! that a window covers, and the sum that a device computes.
 
 use attache_base::{Activation, Padding, Shape};
-use attache_graph::OpError;
+use attache_gpu_ir::{Expression, Index, IndexMap, Primitive, ValueId};
+use attache_graph::{Lowering, OpError, Unsupported};
 
 use crate::definition::{activation, padding, positive};
+use crate::shared::fused;
+use crate::shared::view::View;
 use crate::{Declaration, Parsed};
+
+/// Maximum depth of a window for a device, which takes a dispatch for each element of it.
+const MOST_TAPS: usize = 32;
 
 /// The options of a convolution; triples are `[depth, height, width]`.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +96,60 @@ impl Geometry {
             }
         }
     }
+}
+
+/// Emits the sum of what `tap` emits for each element of a window's depth, one value of the output's elements for each, with
+/// the bias, where there is an input `bias`, and the activation; declares it as the output.
+///
+/// # Errors
+///
+/// Fails where the window is too deep.
+pub(crate) fn lower_sum(
+    lowering: &mut Lowering<'_>,
+    (taps, bias, activation): (usize, usize, Activation),
+    tap: &dyn Fn(&mut Lowering<'_>, usize) -> Result<ValueId, Unsupported>,
+) -> Result<(), Unsupported> {
+    if taps > MOST_TAPS {
+        return Err(Unsupported::new(format!("a window with a depth of {taps}, more than {MOST_TAPS}")));
+    }
+    let add = || Expression::Input(0).add(Expression::Input(1));
+    let mut sum = tap(lowering, 0)?;
+    let shape = lowering.shape(sum).clone();
+    for index in 1..taps {
+        let next = tap(lowering, index)?;
+        sum = lowering.map(add(), &shape, &[sum, next])?;
+    }
+    if lowering.has_input(bias) {
+        let bias = lowering.input(bias)?;
+        let channels = shape.last().copied().unwrap_or(1);
+        let bias = lowering.reshape(bias, &[channels].into())?;
+        sum = lowering.map(add(), &shape, &[sum, bias])?;
+    }
+    let sum = fused::lower(lowering, activation, sum)?;
+    let output = lowering.output_shape(0)?.clone();
+    let sum = lowering.reshape(sum, &output)?;
+    lowering.output(0, sum)
+}
+
+/// Emits the filter of one element of the window's depth, `[output, height, width, channel]`. The axes `[output, channel]`
+/// of `filter` are given.
+pub(crate) fn filter_of_tap(
+    lowering: &mut Lowering<'_>,
+    filter: ValueId,
+    tap: usize,
+    [output, channel]: [usize; 2],
+) -> Result<ValueId, Unsupported> {
+    let shape = lowering.shape(filter).clone();
+    let part = View::slices(&shape, 0, tap, 1).lower(lowering, filter)?;
+    let part = lowering.reshape(part, &shape[1..].into())?;
+    let coordinate = |axis: usize| match axis {
+        axis if axis == output => Index::Axis(0),
+        axis if axis == channel => Index::Axis(3),
+        axis => Index::Axis(axis),
+    };
+    let coordinates = (1..5).map(coordinate).collect();
+    let map = IndexMap { output: vec![shape[output], shape[1], shape[2], shape[channel]], coordinates, fill: None };
+    lowering.emit(Primitive::IndexMap(map), &[part])
 }
 
 /// Returns the extents of an input that must have rank 5; `index` is the input's index, for the error.

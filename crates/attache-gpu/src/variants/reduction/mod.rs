@@ -1,5 +1,5 @@
-//! Variants that implement reductions over axes, rows and windows, prefix sums (scans), arg-max and arg-min,
-//! and top-k.
+//! Variants that implement reductions over axes, rows and windows, prefix sums (scans), scattered updates, arg-max and
+//! arg-min, and top-k.
 
 pub(super) mod arg_reduce;
 pub(super) mod arg_reduce_group;
@@ -11,6 +11,7 @@ pub(super) mod rows_group;
 pub(super) mod rows_staged;
 pub(super) mod scan;
 pub(super) mod scan_group;
+pub(super) mod scatter;
 pub(super) mod suppress;
 pub(super) mod top_k;
 pub(super) mod top_k_group;
