@@ -12,6 +12,7 @@ use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
 use bytemuck::Pod;
 
 use crate::shared::exact::{as_reals, as_stored, is_exact};
+use crate::shared::integers::moves_as_integer;
 use crate::shared::positions;
 use crate::shared::support::{countable, elements, elements_mut, image, refuse};
 use crate::{Facts, Operator};
@@ -109,7 +110,7 @@ impl Operator for Resize {
             let output = as_stored(lowering, nearest)?;
             return lowering.output(0, output);
         }
-        if lowering.input_fact(0)?.data_type == DataType::Int32 && sampling == Sampling::Nearest {
+        if moves_as_integer(lowering.input_fact(0)?.data_type) && sampling == Sampling::Nearest {
             return lower_nearest_integers(lowering, &resize);
         }
         let input = lowering.float_input(0)?;
