@@ -10,6 +10,7 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
+use crate::definition::one_of;
 use crate::shared::exact::is_exact;
 use crate::shared::quantized::{QuantizationParameters, is_stored, require_one_stored_scale, with_stored};
 use crate::shared::reduction::{self, Folding};
@@ -231,6 +232,7 @@ fn truths(declaration: &Declaration<'_>, function: fn(bool, bool) -> bool, start
 
 impl Operator for Truths {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        one_of("input 0 (input)", inputs.fact(0).data_type, &[DataType::Bool])?;
         self.folding.infer(inputs)
     }
 
