@@ -40,16 +40,12 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row_of(Code::Builtin(BuiltinOperator::FLOOR), 1, NARROW_TOO, |_| plain(Kernel::Floor, UnaryOp::Floor).done()),
     row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
-        let (function, form, of_halves): (_, fn(f32) -> f32, fn(f32) -> f32) = match options
-            .is_some_and(|options| options.approximate())
-        {
-            true => (
-                UnaryOperator::new(Kernel::GeluApproximate, gelu(tanh_of_gelu())),
-                quantized::gelu_approximate,
-                halves::gelu_approximate,
-            ),
-            false => (UnaryOperator::new(Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu, halves::gelu),
+        let is_approximate = options.is_some_and(|options| options.approximate());
+        let (function, form): (_, fn(f32) -> f32) = match is_approximate {
+            true => (UnaryOperator::new(Kernel::GeluApproximate, gelu(tanh_of_gelu())), quantized::gelu_approximate),
+            false => (UnaryOperator::new(Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
         };
+        let of_halves = if is_approximate { halves::gelu_approximate } else { halves::gelu };
         let function = function.quantized(QuantizedFunction::Reals(form), BYTES_AND_INT16);
         UnaryOperator { of_halves: Some(of_halves), ..function }.done()
     }),
