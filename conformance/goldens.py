@@ -52,6 +52,7 @@ import forms_stablehlo
 import forms_strings
 import forms_subgraphs
 import forms_tables
+import forms_types
 import forms_volumes
 import forms_windows
 from dequantized import dequantized
@@ -168,7 +169,7 @@ def main():
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
                    forms_recurrent, forms_stablehlo, forms_random, forms_strings,
-                   forms_audio):
+                   forms_audio, forms_types):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -80,7 +80,7 @@ impl<'a> TensorRef<'a> {
         bytemuck::try_cast_slice(self.bytes).map_err(|error| OpError::invalid(format!("the tensor's bytes: {error}")))
     }
 
-    /// Returns the elements of an `INT32` or `INT64` tensor, widened to 64 bits.
+    /// Returns the elements of a tensor of signed integers of 8 to 64 bits, widened to 64 bits.
     ///
     /// # Errors
     ///
@@ -88,6 +88,8 @@ impl<'a> TensorRef<'a> {
     pub fn integers(&self) -> Result<Vec<i64>, OpError> {
         match self.data_type {
             DataType::Int64 => Ok(self.values::<i64>()?.to_vec()),
+            DataType::Int16 => Ok(self.values::<i16>()?.iter().map(|value| i64::from(*value)).collect()),
+            DataType::Int8 => Ok(self.values::<i8>()?.iter().map(|value| i64::from(*value)).collect()),
             _ => Ok(self.values::<i32>()?.iter().map(|value| i64::from(*value)).collect()),
         }
     }

@@ -1,6 +1,7 @@
 //! Compares an output with the golden one, which has the expected values.
 //!
-//! The error of floats is the largest difference relative to `max(|golden|max, scale)`. A value that is
+//! The error of floats is the largest difference relative to `max(|golden|max, scale)`; complex numbers are pairs of
+//! floats. A value that is
 //! finite on one side only is a mismatch; if neither side is finite, only infinities of opposite sign are a
 //! mismatch. 8- and 16-bit integers may differ by a number of quantization steps if the tolerance allows it;
 //! other integers and booleans must be equal.
@@ -60,12 +61,26 @@ fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
     coordinates
 }
 
+/// Returns the real and imaginary parts of complex numbers, along one more axis; `None` for other types.
+fn parts(array: &Array) -> Option<Array> {
+    let data_type = match array.data_type {
+        DataType::Complex64 => DataType::Float32,
+        DataType::Complex128 => DataType::Float64,
+        _ => return None,
+    };
+    let shape = array.shape.iter().copied().chain([2]).collect();
+    Some(Array { data_type, shape, bytes: array.bytes.clone() })
+}
+
 /// Compares `found` with `golden`. Returns the difference if it exceeds the tolerance; `None` if the arrays
 /// agree. Errors of floats are relative to the largest golden magnitude, or to `scale` if that is larger.
 pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tolerance) -> Option<Difference> {
     if (golden.data_type, &golden.shape) != (found.data_type, &found.shape) {
         let form = |array: &Array| format!("{} of shape {}", array.data_type, array.shape);
         return Some(Difference::Form(format!("{} instead of {}", form(found), form(golden))));
+    }
+    if let (Some(golden), Some(found)) = (parts(golden), parts(found)) {
+        return compare(&golden, &found, scale, tolerance);
     }
     let exact = !is_float(golden.data_type);
     if exact && golden.bytes == found.bytes {
@@ -106,7 +121,8 @@ pub(crate) fn compare(golden: &Array, found: &Array, scale: f64, tolerance: &Tol
 
 /// Returns the largest error that an element of this type may have: relative for floats, else absolute.
 pub(crate) fn limit(data_type: DataType, tolerance: &Tolerance) -> f64 {
-    match (is_float(data_type), is_stepped(data_type)) {
+    let is_complex = matches!(data_type, DataType::Complex64 | DataType::Complex128);
+    match (is_float(data_type) || is_complex, is_stepped(data_type)) {
         (true, _) => tolerance.relative,
         (_, true) => tolerance.steps.most as f64,
         _ => 0.0,
@@ -165,6 +181,20 @@ mod tests {
         assert_eq!((error, at), (0.25, vec![1, 1]));
         assert_eq!(worst(&[0.0, 4.0, 1.0, 1.0], &[0.0, 4.0, 1.0, 2.0], 8.0).unwrap().0, 0.125);
         assert_eq!(worst(&[0.0, 0.0], &[0.5, 0.0], 0.0).unwrap().0, 0.5);
+    }
+
+    #[test]
+    fn complex_numbers_are_pairs() {
+        let complex = |values: &[f32]| Array {
+            data_type: DataType::Complex64,
+            shape: Shape::from([1, values.len() / 2]),
+            ..floats(values)
+        };
+        let [golden, near, far] = [[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.00001], [1.0, 2.5, 3.0, 4.0]];
+        let tolerance = Tolerance::relative(1e-5);
+        assert_eq!(compare(&complex(&golden), &complex(&near), 0.0, &tolerance), None);
+        let worst = compare(&complex(&golden), &complex(&far), 0.0, &tolerance).unwrap();
+        assert_eq!(worst.describe(1e-5), "1 value beyond 1e-5, worst at [0, 0, 1]: 2.5 instead of 2, error 1.250e-1");
     }
 
     #[test]

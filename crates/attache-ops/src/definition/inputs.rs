@@ -14,6 +14,8 @@ pub struct Input {
     pub name: &'static str,
     /// The element types that the input accepts.
     pub types: Types,
+    /// Whether the input accepts floats of 16 bits as well. The operator gets and gives float32 in their place.
+    pub is_narrow_too: bool,
     /// Whether a node may omit the input. An omitted input at the end of the list may also be missing from
     /// the node's list of inputs.
     pub is_optional: bool,
@@ -42,7 +44,7 @@ pub enum Types {
 /// Declares a required input of any type.
 #[must_use]
 pub const fn input(name: &'static str) -> Input {
-    Input { name, types: Types::Any, is_optional: false, is_repeated: false }
+    Input { name, types: Types::Any, is_narrow_too: false, is_optional: false, is_repeated: false }
 }
 
 impl Input {
@@ -50,6 +52,12 @@ impl Input {
     #[must_use]
     pub const fn of(self, types: &'static [DataType]) -> Self {
         Self { types: Types::OneOf(types), ..self }
+    }
+
+    /// Accepts floats of 16 bits too, which the operator computes as float32; each result is rounded once.
+    #[must_use]
+    pub const fn narrow_too(self) -> Self {
+        Self { is_narrow_too: true, ..self }
     }
 
     /// Restricts the input to float32.

@@ -2,6 +2,7 @@
 //! of a model file that a definition's parser reads. Also the decoders that several parsers share: padding,
 //! fused activation, positive integers.
 
+mod halves;
 mod inputs;
 mod operator;
 mod strings;

@@ -9,6 +9,7 @@ use attache_graph::{
     VariableUse, WorkingMemory,
 };
 
+use super::halves;
 use super::inputs::{Facts, Input};
 use super::strings::{move_strings, moves_strings};
 
@@ -160,6 +161,13 @@ pub(crate) struct Declared {
     pub(super) operator: Box<dyn Operator>,
 }
 
+impl Declared {
+    /// Returns the type of the inputs' floats of 16 bits, where the operator computes them as float32.
+    fn narrow(&self, inputs: &[Option<&Fact>]) -> Option<DataType> {
+        halves::narrow(self.inputs, inputs.iter().map(|fact| fact.map(|fact| fact.data_type)))
+    }
+}
+
 impl fmt::Debug for Declared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.operator.fmt(f)
@@ -172,7 +180,12 @@ impl Op for Declared {
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
-        self.operator.infer(Facts::checked(self.inputs, inputs)?)
+        let Some(narrow) = self.narrow(inputs) else {
+            return self.operator.infer(Facts::checked(self.inputs, inputs)?);
+        };
+        let widened = halves::widened(narrow, inputs)?;
+        let inputs: Vec<Option<&Fact>> = widened.iter().map(Option::as_ref).collect();
+        Ok(halves::narrowed(narrow, self.operator.infer(Facts::checked(self.inputs, &inputs)?)?))
     }
 
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
@@ -194,9 +207,13 @@ impl Op for Declared {
         if is_empty && !self.operator.runs_when_empty() {
             return Ok(());
         }
-        match moves_strings(self.inputs, eval) {
-            true => move_strings(|eval| self.operator.eval(eval), eval),
-            false => self.operator.eval(eval),
+        if moves_strings(self.inputs, eval) {
+            return move_strings(|eval| self.operator.eval(eval), eval);
+        }
+        let types = eval.inputs.iter().map(|input| input.map(|input| input.data_type));
+        match halves::narrow(self.inputs, types) {
+            Some(narrow) => halves::compute(narrow, &|eval| self.operator.eval(eval), eval),
+            None => self.operator.eval(eval),
         }
     }
 
@@ -219,7 +236,11 @@ impl Op for Declared {
 
     #[cfg(feature = "lowering")]
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        self.operator.lower(lowering)
+        let types = (0..self.inputs.len()).map(|index| lowering.input_fact(index).ok().map(|fact| fact.data_type));
+        match halves::narrow(self.inputs, types) {
+            Some(narrow) => Err(Unsupported::new(format!("a device does not compute with elements of type {narrow}"))),
+            None => self.operator.lower(lowering),
+        }
     }
 
     fn is_reshape(&self) -> bool {
@@ -247,8 +268,12 @@ impl Op for Declared {
     }
 
     fn working_memory(&self, inputs: &[Option<&Fact>], outputs: &[&Shape]) -> WorkingMemory {
+        let narrow = self.narrow(inputs);
+        let shapes = inputs.iter().flatten().filter_map(|fact| fact.shape.as_ref()).chain(outputs.iter().copied());
+        let scratch = narrow.map_or(0, |_| halves::scratch(shapes));
         let inputs = Facts::present(self.inputs, inputs);
-        inputs.ok().and_then(|inputs| self.operator.working_memory(inputs, outputs)).unwrap_or_default()
+        let memory = inputs.ok().and_then(|inputs| self.operator.working_memory(inputs, outputs)).unwrap_or_default();
+        WorkingMemory { scratch: memory.scratch.saturating_add(scratch), ..memory }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::ATAN2),
     versions: 1..=1,
-    inputs: &[input("y").of(&[DataType::Float32, DataType::Float64]), input("x").like(0)],
+    inputs: &[input("y").of(&[DataType::Float32, DataType::Float64]).narrow_too(), input("x").like(0).narrow_too()],
     parse: |_| Ok(Box::new(Atan2)),
 }];
 

@@ -25,8 +25,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, ALL, |_| comparison(Relation::NotEqual)),
 ];
 
-const ALL: &[crate::Input] = &[input("x").of(&TYPES), input("y")];
-const ORDERED: &[crate::Input] = &[input("x").of(TYPES.split_at(6).0), input("y")];
+const ALL: &[crate::Input] = &[input("x").of(&TYPES).narrow_too(), input("y").narrow_too()];
+const ORDERED: &[crate::Input] = &[input("x").of(TYPES.split_at(6).0).narrow_too(), input("y").narrow_too()];
 
 /// Element types that can be compared. The last two, BOOL and STRING, only by EQUAL and NOT_EQUAL.
 const TYPES: [DataType; 8] = [

@@ -1,6 +1,6 @@
 //! CONV_2D: 2-D convolution with one group of channels or several.
 
-use attache_base::{Activation, Shape};
+use attache_base::{Activation, DataType, Shape};
 use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
@@ -9,7 +9,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
 use crate::shared::contraction::{
-    Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
+    Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
 };
 use crate::shared::convolution::{
     ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, working_memory,
@@ -99,6 +99,10 @@ impl Operator for Conv2d {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let (input, filter, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
         let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
+        if let Some(quantization) = filter.quantization.as_ref().filter(|_| data_type != DataType::Float32) {
+            let scales = WeightScales::new(filter.data_type, Some(quantization), AXIS, None)?;
+            scales.symmetric(filter.data_type)?;
+        }
         let (Some(input), Some(filter)) = (&input.shape, &filter.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };

@@ -3,7 +3,7 @@
 
 use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
@@ -131,12 +131,16 @@ impl FullyConnected {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
         let scales = WeightScales::of(&weights, AXIS)?;
         let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
-        let epilogue = requantization.int16x8(Int16x8Rounding::Full, precision(&scales))?;
-        let (engine, numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
+        let rounding =
+            if weights.data_type == DataType::Int16 { Int16x8Rounding::Short } else { Int16x8Rounding::Full };
+        let epilogue = requantization.int16x8(rounding, precision(&scales))?;
+        let (engine, bias_numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
+        let (point, is_wide) = (requantization.weight_zero_point() as i16, weights.data_type == DataType::Int16);
+        // Only wide weights can exceed 16 bits, which is an error of each run.
+        let wide = is_wide.then(|| numbers(&weights, point)).transpose()?;
         let make = || {
-            let point = requantization.weight_zero_point() as i16;
-            let weights = weight_bytes(&weights).iter().map(|byte| i16::from(*byte as i8) - point).collect::<Vec<_>>();
-            Int16x8Matrix::new(product.outputs, &weights, numbers.as_deref())
+            let numbers = wide.unwrap_or_else(|| numbers(&weights, point).unwrap_or_default());
+            Int16x8Matrix::new(product.outputs, &numbers, bias_numbers.as_deref())
         };
         let (input, output) = (input.values()?, eval.outputs[0].values()?);
         let parameters = || Int16x8Matrix::parameters(product.outputs, product.depth);
@@ -166,6 +170,9 @@ impl FullyConnected {
     /// Emits the product of 16-bit activations and 8-bit or 4-bit weights as a convolution of 1 × 1 images.
     fn lower_int16x8(&self, lowering: &mut Lowering<'_>, convolution: &Convolution) -> Result<ValueId, Unsupported> {
         let weights = lowering.input_fact(1)?;
+        if weights.data_type == DataType::Int16 {
+            return Err(Unsupported::new("sums of 64 bits, which a device has no integers for"));
+        }
         let outputs = Some(convolution.output[2]);
         let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), AXIS, outputs);
         let scales = scales.map_err(refuse)?;
@@ -208,6 +215,23 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 /// The weights' axis of outputs, along which they may have one scale each.
 const AXIS: usize = 0;
 
+/// Returns the arithmetic of activations and weights of these types. Only this operator takes weights of 16 bits.
+fn arithmetic(activations: DataType, weights: DataType) -> Result<Arithmetic, OpError> {
+    match (activations, weights) {
+        (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),
+        _ => Arithmetic::of(activations, weights),
+    }
+}
+
+/// Returns weights of 16-bit activations, less their zero point.
+fn numbers(weights: &TensorRef<'_>, point: i16) -> Result<Vec<i16>, OpError> {
+    if weights.data_type != DataType::Int16 {
+        return Ok(weight_bytes(weights).iter().map(|byte| i16::from(*byte as i8) - point).collect());
+    }
+    let numbers: Option<_> = weights.values::<i16>()?.iter().map(|number| number.checked_sub(point)).collect();
+    numbers.ok_or_else(|| OpError::unsupported("weights that exceed 16 bits with their zero point"))
+}
+
 /// Returns the precision in which TensorFlow Lite multiplies the scales of input and weights: single for one
 /// scale of the weights, double for several.
 fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
@@ -217,7 +241,8 @@ fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
 impl Operator for FullyConnected {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let (input, weights, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
-        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
+        arithmetic(input.data_type, weights.data_type)?.check_types(inputs, OPERANDS, AXIS)?;
+        let data_type = input.data_type;
         let (Some(input), Some(weights)) = (&input.shape, &weights.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };
@@ -242,7 +267,7 @@ impl Operator for FullyConnected {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, weights) = (eval.input(0)?, eval.input(1)?);
         let product = MatrixSize::new(input.shape, weights.shape)?;
-        match Arithmetic::of(input.data_type, weights.data_type)? {
+        match arithmetic(input.data_type, weights.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &product),
             Arithmetic::Bytes => self.eval_bytes(eval, &product),
             Arithmetic::Wide => self.eval_int16x8(eval, &product),

@@ -2,7 +2,7 @@
 //!
 //! With `data = [B…, O…, N, I…]` and `indices = [B…, J…]`, `out[b…, o…, j…, i…] = data[b…, o…, indices[b…, j…], i…]`.
 
-use attache_base::Shape;
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Gather as Named, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
@@ -13,7 +13,10 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::GATHER),
     versions: 1..=8,
-    inputs: &[input("params").movable_or_strings(), input("indices").integral()],
+    inputs: &[
+        input("params").movable_or_strings(),
+        input("indices").of(&[DataType::Int32, DataType::Int64, DataType::Int16]),
+    ],
     parse,
 }];
 

@@ -1,7 +1,7 @@
 //! GATHER_ND: slices selected by the rows of the indices. With `data = [N…, I…]` and `indices = [J…, n]`,
 //! `out[j…, i…] = data[indices[j…, 0], …, indices[j…, n - 1], i…]`.
 
-use attache_base::{Shape, strides};
+use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Gather, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
@@ -12,7 +12,10 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::GATHER_ND),
     versions: 1..=6,
-    inputs: &[input("params").movable_or_strings(), input("indices").integral()],
+    inputs: &[
+        input("params").movable_or_strings(),
+        input("indices").of(&[DataType::Int32, DataType::Int64, DataType::Int16]),
+    ],
     parse: |_| Ok(Box::new(GatherNd)),
 }];
 

@@ -13,7 +13,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::PAD),
     versions: 1..=6,
-    inputs: &[input("input").movable(), input("paddings").integral()],
+    inputs: &[input("input").movable(), input("paddings").of(&padding::TYPES)],
     parse: |_| Ok(Box::new(Pad)),
 }];
 

@@ -12,7 +12,7 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::PADV2),
     versions: 1..=6,
-    inputs: &[input("input").movable(), input("paddings").integral(), input("constant_values")],
+    inputs: &[input("input").movable(), input("paddings").of(&padding::TYPES), input("constant_values")],
     parse: |_| Ok(Box::new(PadV2)),
 }];
 

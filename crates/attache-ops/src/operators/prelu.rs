@@ -8,6 +8,7 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::{Engine, elementwise};
 use attache_model::schema::BuiltinOperator;
 
+use crate::definition::one_of;
 use crate::shared::exact::{affine, finished, is_exact};
 use crate::shared::quantized::{QuantizationParameters, is_stored, range};
 use crate::shared::support::{refuse, same_type};
@@ -16,7 +17,10 @@ use crate::{Code, Definition, Facts, Operator, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::PRELU),
     versions: 1..=1,
-    inputs: &[input("input").of(&[DataType::Float32, DataType::Int8, DataType::UInt8]), input("alpha")],
+    inputs: &[
+        input("input").of(&[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16]),
+        input("alpha"),
+    ],
     parse: |_| Ok(Box::new(Prelu)),
 }];
 
@@ -66,6 +70,17 @@ fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
 }
 
 fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let slopes = eval.input(1)?.values::<T>()?;
+    eval_with(eval, slopes)
+}
+
+/// Evaluates the function on 16-bit elements, whose slopes have 8 bits.
+fn eval_words(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let slopes: Vec<i16> = eval.input(1)?.values::<i8>()?.iter().map(|slope| i16::from(*slope)).collect();
+    eval_with(eval, &slopes)
+}
+
+fn eval_with<T: Stored>(eval: &mut Eval<'_>, slope_values: &[T]) -> Result<(), OpError> {
     let (input, slope, engine) = (eval.input(0)?, eval.input(1)?, Engine::new(eval.parallel));
     let output = &mut eval.outputs[0];
     let from = QuantizationParameters::new(input.data_type, input.quantization)?;
@@ -73,7 +88,7 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let to = QuantizationParameters::new(output.data_type, output.quantization)?;
     let function = stored::IntegerFunction::Prelu(arithmetic([from, slopes], to, (T::LEAST, T::MOST)));
     let shape = output.shape;
-    let (left, right) = ((input.values::<T>()?, &input.shape[..]), (slope.values::<T>()?, &slope.shape[..]));
+    let (left, right) = ((input.values::<T>()?, &input.shape[..]), (slope_values, &slope.shape[..]));
     stored::binary(engine, function, left, right, (output.values::<T>()?, shape));
     Ok(())
 }
@@ -81,7 +96,10 @@ fn eval_stored<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
 impl Operator for Prelu {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [input, slope] = inputs.required();
-        same_type(input, slope)?;
+        match input.data_type {
+            DataType::Int16 => one_of("input 1 (alpha)", slope.data_type, &[DataType::Int8])?,
+            _ => same_type(input, slope)?,
+        }
         for fact in [input, slope].into_iter().filter(|fact| is_stored(fact.data_type)) {
             QuantizationParameters::new(fact.data_type, fact.quantization.as_ref())?;
         }
@@ -101,6 +119,7 @@ impl Operator for Prelu {
         match input.data_type {
             DataType::Int8 => return eval_stored::<i8>(eval),
             DataType::UInt8 => return eval_stored::<u8>(eval),
+            DataType::Int16 => return eval_words(eval),
             _ => {}
         }
         let (engine, output) = (Engine::new(eval.parallel), eval.outputs[0].values()?);

@@ -10,6 +10,7 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_kernels::reduce::{self, Reduction as Kernel};
 use attache_model::schema::BuiltinOperator;
 
+use crate::definition::one_of;
 use crate::shared::exact::is_exact;
 use crate::shared::quantized::{QuantizationParameters, is_stored, require_one_stored_scale, with_stored};
 use crate::shared::reduction::{self, Folding};
@@ -29,7 +30,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::REDUCE_MIN), 3, NUMBERS, |declaration| {
         numbers(declaration, Kernel::Minimum, (i64::min, i64::MAX), ReduceOp::Minimum, QuantizedReduction::Same)
     }),
-    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, FACTORS, |declaration| {
+    row(Code::Builtin(BuiltinOperator::REDUCE_PROD), 2, NUMBERS, |declaration| {
         numbers(declaration, Kernel::Product, (i64::wrapping_mul, 1), ReduceOp::Product, QuantizedReduction::Product)
     }),
     row(Code::Builtin(BuiltinOperator::SUM), 2, NUMBERS, |declaration| {
@@ -40,11 +41,17 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 const AXES: Input = input("axes").of(&[DataType::Int32]);
 const TRUTHS: &[Input] = &[input("input").of(&[DataType::Bool]), AXES];
 const NUMBERS: &[Input] = &[input("input").of(&TYPES), AXES];
-const FACTORS: &[Input] = &[input("input").of(TYPES.split_at(5).0), AXES];
 
-/// Element types of the reductions of numbers. Products support all but the last one, UINT8.
-const TYPES: [DataType; 6] =
-    [DataType::Float32, DataType::Int32, DataType::Int64, DataType::Int8, DataType::Int16, DataType::UInt8];
+/// Element types of the reductions of numbers.
+const TYPES: [DataType; 7] = [
+    DataType::Float32,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Int8,
+    DataType::Int16,
+    DataType::UInt8,
+    DataType::Bool,
+];
 
 const fn row(code: Code, newest: i32, inputs: &'static [Input], parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
     Definition { code, versions: 1..=newest, inputs, parse }
@@ -84,7 +91,12 @@ fn numbers(
     form: QuantizedReduction,
 ) -> Parsed {
     let folding = Folding::parse(declaration)?;
-    Ok(Box::new(Numbers { folding, kernel, integer, reduction, form }))
+    let is_of_truths = declaration.outputs.first().is_some_and(|output| output.data_type == DataType::Bool);
+    match kernel {
+        Kernel::Sum | Kernel::Maximum if is_of_truths => truths(declaration, |a, b| a || b, false, ReduceOp::Maximum),
+        _ if is_of_truths => truths(declaration, |a, b| a && b, true, ReduceOp::Minimum),
+        _ => Ok(Box::new(Numbers { folding, kernel, integer, reduction, form })),
+    }
 }
 
 impl Numbers {
@@ -147,6 +159,14 @@ fn rescaled_product(eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError>
 
 impl Operator for Numbers {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        let input = inputs.fact(0);
+        match (input.data_type, self.form) {
+            (DataType::Bool, _) => return Err(OpError::invalid("truths become numbers")),
+            (DataType::UInt8, QuantizedReduction::Product) if input.quantization.is_some() => {
+                return Err(OpError::unsupported("products of quantized UINT8 are not implemented"));
+            }
+            _ => {}
+        }
         self.folding.infer(inputs)
     }
 
@@ -212,6 +232,7 @@ fn truths(declaration: &Declaration<'_>, function: fn(bool, bool) -> bool, start
 
 impl Operator for Truths {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
+        one_of("input 0 (input)", inputs.fact(0).data_type, &[DataType::Bool])?;
         self.folding.infer(inputs)
     }
 

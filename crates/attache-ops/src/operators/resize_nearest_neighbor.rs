@@ -1,7 +1,7 @@
 //! RESIZE_NEAREST_NEIGHBOR: resizes images to the height and width given by an input, with the nearest
 //! element.
 
-use attache_base::DataType::{Float32, Int8, Int16, Int32, UInt8};
+use attache_base::DataType;
 use attache_gpu_ir::Sampling;
 use attache_model::schema::BuiltinOperator;
 
@@ -11,9 +11,22 @@ use crate::{Code, Declaration, Definition, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::RESIZE_NEAREST_NEIGHBOR),
     versions: 1..=4,
-    inputs: &[input("images").of(&[Float32, Int32, UInt8, Int8, Int16]), input("size").of(&[Int32])],
+    inputs: &[input("images").of(&TYPES), input("size").of(&[DataType::Int32])],
     parse,
 }];
+
+/// Supported element types.
+const TYPES: [DataType; 9] = [
+    DataType::Float32,
+    DataType::Int32,
+    DataType::UInt8,
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Float16,
+    DataType::Bool,
+    DataType::UInt16,
+    DataType::UInt32,
+];
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_resize_nearest_neighbor_options();

@@ -8,6 +8,7 @@ use attache_kernels::quantized::softmax as stored;
 use attache_kernels::quantized::{Rounding, Stored};
 use attache_kernels::{Engine, softmax};
 use attache_model::schema::BuiltinOperator;
+use half::f16;
 
 use crate::shared::exact::{
     affine, below_largest, entries, functions, integers, is_exact, look_up, rescaled, sum_of_exponentials,
@@ -19,9 +20,12 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::SOFTMAX),
     versions: 1..=4,
-    inputs: &[input("logits").of(&[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16])],
+    inputs: &[input("logits").of(&TYPES)],
     parse,
 }];
+
+/// Supported element types.
+const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Float16];
 
 #[derive(Debug)]
 struct Softmax {
@@ -74,6 +78,21 @@ fn softmax_of<T: Stored, O: Stored>(
 ) -> Result<(), OpError> {
     stored::softmax::<T, O>(engine, input.values()?, output.values()?, depth, scale);
     Ok(())
+}
+
+/// Computes rows of F16 in float32, like TensorFlow Lite: the powers are rounded before they are divided by their sum, but not
+/// before they are added to it.
+fn softmax_of_halves(input: &[f16], output: &mut [f16], depth: usize, beta: f32) {
+    for (input, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
+        let largest = input.iter().fold(f32::MIN, |largest, x| largest.max(x.to_f32()));
+        let mut sum = 0.0;
+        for (power, x) in output.iter_mut().zip(input) {
+            let exact = ((x.to_f32() - largest) * beta).exp();
+            sum += exact;
+            *power = f16::from_f32(exact);
+        }
+        output.iter_mut().for_each(|power| *power = f16::from_f32(power.to_f32() / sum));
+    }
 }
 
 /// Checks that a quantized output has TensorFlow Lite's fixed scale and zero point for probabilities. `types` are those of
@@ -182,6 +201,10 @@ impl Operator for Softmax {
         let (_, depth) = last(input.shape)?;
         if is_stored(input.data_type) {
             return self.eval_stored(eval, depth);
+        }
+        if input.data_type == DataType::Float16 {
+            softmax_of_halves(input.values()?, eval.outputs[0].values()?, depth, self.beta);
+            return Ok(());
         }
         softmax::softmax(engine, input.values()?, eval.outputs[0].values()?, depth, self.beta);
         Ok(())

@@ -12,7 +12,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::TOPK_V2),
     versions: 1..=3,
-    inputs: &[input("input").of(&TYPES), input("k").integral()],
+    inputs: &[input("input").of(&TYPES), input("k").of(&[DataType::Int32, DataType::Int64, DataType::Int16])],
     parse,
 }];
 
@@ -23,11 +23,15 @@ const TYPES: [DataType; 6] =
 /// TOPK_V2, which has no attributes. Inputs: elements, and the number of elements to select. Outputs: the
 /// selected elements and their indices.
 #[derive(Debug)]
-struct TopKV2;
+struct TopKV2 {
+    /// The type of the indices: INT32, or INT16.
+    places: DataType,
+}
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     match declaration.outputs.get(1).map(|places| places.data_type) {
-        Some(DataType::Int32) | None => Ok(Box::new(TopKV2)),
+        Some(places @ (DataType::Int32 | DataType::Int16)) => Ok(Box::new(TopKV2 { places })),
+        None => Ok(Box::new(TopKV2 { places: DataType::Int32 })),
         Some(other) => Err(OpError::unsupported(format!("places of type {other} are not implemented"))),
     }
 }
@@ -75,9 +79,9 @@ fn sort_first(ranks: &mut [Rank], count: usize) {
 /// Selects the elements of `$input`, which are of type `$type`, and writes both outputs.
 macro_rules! run {
     ($type:ty, $input:expr, $outputs:expr, $key:expr) => {{
-        let [values, places] = $outputs;
+        let (values, places): (&mut TensorMut<'_>, &mut [i32]) = $outputs;
         let (depth, count) = ($input.shape[$input.shape.rank() - 1], values.shape[values.shape.rank() - 1]);
-        let outputs = (values.values::<$type>()?, places.values::<i32>()?);
+        let outputs = (values.values::<$type>()?, places);
         largest(($input.values::<$type>()?, depth), count, $key, outputs);
     }};
 }
@@ -90,20 +94,25 @@ impl Operator for TopKV2 {
             _ => None,
         };
         let inferred = |data_type| Inferred { data_type, shape: shape.clone() };
-        Ok(vec![inferred(input.data_type), inferred(DataType::Int32)])
+        Ok(vec![inferred(input.data_type), inferred(self.places)])
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let input = eval.input(0)?;
         let outputs: &mut [TensorMut<'_>] = &mut eval.outputs;
-        let [values, places] = outputs else { return Err(OpError::invalid("it has two outputs")) };
+        let [values, output] = outputs else { return Err(OpError::invalid("it has two outputs")) };
+        let mut narrow = vec![0; if self.places == DataType::Int16 { output.shape.elements() } else { 0 }];
+        let places = if self.places == DataType::Int16 { &mut narrow[..] } else { output.values()? };
         match input.data_type {
-            DataType::Int32 => run!(i32, input, [values, places], i64::from),
-            DataType::Int64 => run!(i64, input, [values, places], i64::from),
-            DataType::Int8 => run!(i8, input, [values, places], i64::from),
-            DataType::Int16 => run!(i16, input, [values, places], i64::from),
-            DataType::UInt8 => run!(u8, input, [values, places], i64::from),
-            _ => run!(f32, input, [values, places], float_key),
+            DataType::Int32 => run!(i32, input, (values, places), i64::from),
+            DataType::Int64 => run!(i64, input, (values, places), i64::from),
+            DataType::Int8 => run!(i8, input, (values, places), i64::from),
+            DataType::Int16 => run!(i16, input, (values, places), i64::from),
+            DataType::UInt8 => run!(u8, input, (values, places), i64::from),
+            _ => run!(f32, input, (values, places), float_key),
+        }
+        if self.places == DataType::Int16 {
+            output.values::<i16>()?.iter_mut().zip(narrow).for_each(|(place, wide)| *place = wide as i16);
         }
         Ok(())
     }

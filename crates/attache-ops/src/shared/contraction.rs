@@ -70,8 +70,15 @@ impl Arithmetic {
     /// input indices of activations, weights and bias. An error where types or scales do not match. Weights
     /// with several scales must have them along `axis`.
     pub(crate) fn check(inputs: Facts<'_>, operands: [usize; 3], axis: usize) -> Result<(Self, DataType), OpError> {
-        let (activations, weights) = (inputs.fact(operands[0]), inputs.fact(operands[1]));
+        let [activations, weights] = [0, 1].map(|index| inputs.fact(operands[index]));
         let arithmetic = Self::of(activations.data_type, weights.data_type)?;
+        arithmetic.check_types(inputs, operands, axis)?;
+        Ok((arithmetic, activations.data_type))
+    }
+
+    /// Checks the bias and the scales of an operator's inputs as [`check`](Self::check) does.
+    pub(crate) fn check_types(self, inputs: Facts<'_>, operands: [usize; 3], axis: usize) -> Result<(), OpError> {
+        let (arithmetic, [activations, weights]) = (self, [0, 1].map(|index| inputs.fact(operands[index])));
         if let Some(bias) = inputs.optional(operands[2]) {
             let allowed: &[DataType] = match arithmetic {
                 Self::Float | Self::Dynamic => &[DataType::Float32],
@@ -87,7 +94,7 @@ impl Arithmetic {
             let outputs = weights.shape.as_ref().and_then(|shape| shape.get(axis).copied());
             WeightScales::new(weights.data_type, weights.quantization.as_ref(), axis, outputs)?;
         }
-        Ok((arithmetic, activations.data_type))
+        Ok(())
     }
 }
 
@@ -130,6 +137,12 @@ impl<'a> WeightScales<'a> {
     /// Returns the scales of a tensor of weights whose output channels are along `axis`.
     pub(crate) fn of(weights: &TensorRef<'a>, axis: usize) -> Result<Self, OpError> {
         Self::new(weights.data_type, weights.quantization, axis, weights.shape.get(axis).copied())
+    }
+
+    /// Returns these scales with the zero point 0 for weights with a sign: TensorFlow Lite's convolutions multiply these as
+    /// they are stored.
+    pub(crate) fn as_stored(self, data_type: DataType) -> Self {
+        Self { zero_point: if data_type == DataType::UInt8 { self.zero_point } else { 0 }, ..self }
     }
 
     /// Returns these scales; an error for signed weights with a zero point other than 0, which the kernels do
@@ -399,7 +412,7 @@ pub(crate) fn eval_bytes<P: Packed>(
         packed.run(Engine::new(eval.parallel), convolution, operand, epilogue, eval.outputs[0].bytes);
         return Ok(());
     }
-    let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
+    let scales = WeightScales::of(&filter, axis)?.as_stored(filter.data_type);
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
     let (product, outputs) = (ScalePrecision::of(input.data_type), convolution.output[2]);
     let (engine, integers) = (Engine::new(eval.parallel), narrow_bias(bias)?);
@@ -481,7 +494,7 @@ pub(crate) fn int16x8_parts<'a>(
     activation: Activation,
 ) -> Result<Int16x8Parts<'a>, OpError> {
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
-    let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
+    let scales = WeightScales::of(&filter, axis)?.as_stored(filter.data_type);
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
     Ok((
         requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Double)?,

@@ -1,12 +1,15 @@
 //! Shared by PAD, PADV2 and MIRROR_PAD: the padding amounts that the second input contains, the output's
 //! shape, and lowering with a constant fill value.
 
-use attache_base::Shape;
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Lowering, OpError, Unsupported};
 
 use crate::Facts;
 use crate::shared::support::{countable, refuse};
+
+/// Types of the input `paddings`.
+pub(crate) const TYPES: [DataType; 4] = [DataType::Int32, DataType::Int64, DataType::Int16, DataType::Int8];
 
 /// Returns the numbers of padding elements before and after each axis, from the values of the input
 /// `paddings`, which has shape `[rank, 2]`. An error where a value is negative or their count does not match

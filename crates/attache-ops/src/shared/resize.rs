@@ -3,16 +3,18 @@
 
 mod exact;
 
-use attache_base::{DataType, Element, Shape};
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Gather, Primitive, Resample, Sampling};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::resize as stored;
 use attache_kernels::resize::{Resize as Kernel, bilinear, nearest};
+use bytemuck::Pod;
 
 use crate::shared::exact::{as_reals, as_stored, is_exact};
+use crate::shared::integers::moves_as_integer;
 use crate::shared::positions;
-use crate::shared::support::{countable, image, refuse};
+use crate::shared::support::{countable, elements, elements_mut, image, refuse};
 use crate::{Facts, Operator};
 
 /// A resize operator. Inputs: images `[batch, height, width, channel]`, and the output's height and width.
@@ -40,9 +42,10 @@ impl Resize {
         Ok(Kernel { batches, input: [height, width, channels], output, align_corners, half_pixel_centers })
     }
 
-    fn nearest<T: Element>(&self, eval: &mut Eval<'_>, resize: &Kernel) -> Result<(), OpError> {
-        let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
-        nearest(engine, resize, input.values::<T>()?, eval.outputs[0].values::<T>()?);
+    /// Copies the nearest pixels, whose elements have the size of `T`.
+    fn nearest<T: Pod + Send + Sync>(&self, eval: &mut Eval<'_>, resize: &Kernel) -> Result<(), OpError> {
+        let (input, engine) = (elements::<T>(eval.input(0)?.bytes)?, Engine::new(eval.parallel));
+        nearest(engine, resize, input, elements_mut(eval.outputs[0].bytes)?);
         Ok(())
     }
 }
@@ -81,12 +84,10 @@ impl Operator for Resize {
             }
             return Ok(());
         }
-        match input.data_type {
-            DataType::Int32 => self.nearest::<i32>(eval, &resize),
-            DataType::Int8 => self.nearest::<i8>(eval, &resize),
-            DataType::UInt8 => self.nearest::<u8>(eval, &resize),
-            DataType::Int16 => self.nearest::<i16>(eval, &resize),
-            _ => self.nearest::<f32>(eval, &resize),
+        match input.data_type.bits() {
+            Some(8) => self.nearest::<u8>(eval, &resize),
+            Some(16) => self.nearest::<u16>(eval, &resize),
+            _ => self.nearest::<u32>(eval, &resize),
         }
     }
 
@@ -109,7 +110,7 @@ impl Operator for Resize {
             let output = as_stored(lowering, nearest)?;
             return lowering.output(0, output);
         }
-        if lowering.input_fact(0)?.data_type == DataType::Int32 && sampling == Sampling::Nearest {
+        if moves_as_integer(lowering.input_fact(0)?.data_type) && sampling == Sampling::Nearest {
             return lower_nearest_integers(lowering, &resize);
         }
         let input = lowering.float_input(0)?;

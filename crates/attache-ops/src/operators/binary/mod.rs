@@ -5,22 +5,24 @@ mod quantized;
 
 use std::cell::Cell;
 
-use attache_base::{Activation, DataType, Element};
+use attache_base::{Activation, DataType};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression};
 use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Binary as Kernel, broadcast2};
 use attache_model::schema::{ActivationFunctionType, BuiltinOperator};
+use bytemuck::Pod;
 
 use self::quantized::QuantizedBinary;
 use crate::definition::activation;
 use crate::shared::exact::is_exact;
-use crate::shared::support::{broadcast, same_type};
+use crate::shared::integers::wrapped;
+use crate::shared::support::{broadcast, elements, elements_mut, same_type};
 use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(Code::Builtin(BuiltinOperator::ADD), 6, |declaration| {
+    row_of(Code::Builtin(BuiltinOperator::ADD), 6, NARROW_TOO, |declaration| {
         let options = declaration.options.builtin_options_as_add_options();
         let fused = options.map(|options| options.fused_activation_function());
         let form =
@@ -43,19 +45,19 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         let formula: Formula = |a, b| a.binary(BinaryOp::FloorModulo, b);
         function(Kernel::FloorModulo, floor_rest, formula, floor_rest_on_device).fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::MAXIMUM), 4, |_| {
+    row_of(Code::Builtin(BuiltinOperator::MAXIMUM), 4, NARROW_TOO, |_| {
         let formula: Formula = |a, b| a.binary(BinaryOp::Maximum, b);
         function(Kernel::Maximum, |a, b| Some(a.max(b)), formula, |a, b| a.binary(IntBinaryOp::Maximum, b))
             .quantized(QuantizedBinary::Maximum)
             .fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::MINIMUM), 4, |_| {
+    row_of(Code::Builtin(BuiltinOperator::MINIMUM), 4, NARROW_TOO, |_| {
         let formula: Formula = |a, b| a.binary(BinaryOp::Minimum, b);
         function(Kernel::Minimum, |a, b| Some(a.min(b)), formula, |a, b| a.binary(IntBinaryOp::Minimum, b))
             .quantized(QuantizedBinary::Minimum)
             .fused(None)
     }),
-    row(Code::Builtin(BuiltinOperator::MUL), 8, |declaration| {
+    row_of(Code::Builtin(BuiltinOperator::MUL), 8, NARROW_TOO, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply, IntExpression::multiply)
@@ -92,8 +94,20 @@ type Integer = fn(i64, i64) -> Option<i64>;
 type OnDevice = fn(IntExpression, IntExpression) -> IntExpression;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code, versions: 1..=newest, inputs: const { &[input("x"), input("y")] }, parse }
+    row_of(code, newest, const { &[input("x"), input("y")] }, parse)
 }
+
+const fn row_of(
+    code: Code,
+    newest: i32,
+    inputs: &'static [crate::Input],
+    parse: fn(&Declaration<'_>) -> Parsed,
+) -> Definition {
+    Definition { code, versions: 1..=newest, inputs, parse }
+}
+
+/// The inputs of functions that TensorFlow Lite also computes on floats of 16 bits.
+const NARROW_TOO: &[crate::Input] = &[input("x").narrow_too(), input("y").narrow_too()];
 
 /// Returns the quotient rounded towards zero; `None` for a division by 0.
 fn quotient(a: i64, b: i64) -> Option<i64> {
@@ -177,7 +191,7 @@ impl BinaryOperator {
 
     /// Computes the output for an integer type: applies the integer function elementwise, wraps each result
     /// to the type with `wrap`, and clamps it to the activation's bounds.
-    fn integers<T: Element + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
+    fn integers<T: Pod + Into<i64>>(&self, eval: &mut Eval<'_>, wrap: fn(i64) -> T) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         let (low, high) = self.activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
         // The bounds of an activation are integers or infinite; infinite ones saturate to those of 64-bit
@@ -192,7 +206,8 @@ impl BinaryOperator {
         };
         let output = &mut eval.outputs[0];
         let shape = output.shape;
-        broadcast2((left.values()?, left.shape), (right.values()?, right.shape), (output.values()?, shape), function);
+        let (left, right) = ((elements(left.bytes)?, &left.shape[..]), (elements(right.bytes)?, &right.shape[..]));
+        broadcast2(left, right, (elements_mut(output.bytes)?, shape), function);
         match is_undefined.get() {
             true => Err(OpError::invalid("a division by zero, or an integer to a negative power")),
             false => Ok(()),
@@ -200,16 +215,36 @@ impl BinaryOperator {
     }
 }
 
+/// Multiplies complex numbers.
+fn complex_products(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+    let product = |[a, b]: [f32; 2], [c, d]: [f32; 2]| [a * c - b * d, a * d + b * c];
+    let (left, right) = ((elements(left.bytes)?, &left.shape[..]), (elements(right.bytes)?, &right.shape[..]));
+    broadcast2(left, right, (elements_mut(output.bytes)?, output.shape), product);
+    Ok(())
+}
+
 impl BinaryOperator {
-    /// Emits the operator for elements of INT32.
-    fn lower_integers(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+    /// Whether the quotient is rounded down. Stored integers are divided whatever their scales.
+    fn is_floor(&self) -> bool {
+        matches!(self.function, Kernel::FloorDivide | Kernel::FloorModulo)
+    }
+
+    /// Whether unsigned integers of 32 bits and complex numbers are taken: by MUL. Programs that need small libraries lack
+    /// them.
+    fn takes_more_types(&self) -> bool {
+        self.function == Kernel::Multiply && self.activation == Activation::None && !cfg!(attache_small)
+    }
+
+    /// Emits the operator for integers without a scale.
+    fn lower_integers(&self, lowering: &mut Lowering<'_>, data_type: DataType) -> Result<(), Unsupported> {
         let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
         let value = (self.on_device)(IntExpression::Input(0), IntExpression::Input(1));
         let value = match self.activation.bounds().filter(|_| self.activation != Activation::None) {
             Some((low, high)) => value.clamp((low as i32, high as i32)),
             None => value,
         };
-        let output = lowering.int_map(value, &shape, &operands)?;
+        let output = lowering.int_map(wrapped(value, data_type), &shape, &operands)?;
         lowering.output(0, output)
     }
 }
@@ -232,6 +267,8 @@ impl Operator for BinaryOperator {
         match (left.data_type, self.quantized) {
             (DataType::Float32 | DataType::Int32 | DataType::Int64, _) => {}
             (DataType::Int16, Some(form)) if form.takes_plain(left) => {}
+            (DataType::Int8 | DataType::Int16, None) if self.is_floor() => {}
+            (DataType::UInt32 | DataType::Complex64, _) if self.takes_more_types() => {}
             (_, Some(form)) => form.check([left, right])?,
             (other, None) => return Err(OpError::unsupported(format!("numbers of type {other} are not implemented"))),
         }
@@ -250,9 +287,14 @@ impl Operator for BinaryOperator {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         match left.data_type {
-            DataType::Int32 => return self.integers(eval, |value| value as i32),
+            // The lower 32 bits of products do not depend on the sign.
+            DataType::Int32 | DataType::UInt32 => return self.integers(eval, |value| value as i32),
             DataType::Int64 => return self.integers(eval, |value| value),
-            DataType::Int16 if left.quantization.is_none() => return self.integers(eval, |value| value as i16),
+            DataType::Int16 if left.quantization.is_none() || self.is_floor() => {
+                return self.integers(eval, |value| value as i16);
+            }
+            DataType::Int8 if self.is_floor() => return self.integers(eval, |value| value as i8),
+            DataType::Complex64 => return complex_products(eval),
             DataType::Float32 => {}
             _ => {
                 let form = self.quantized.ok_or_else(|| OpError::unsupported("stored numbers are not implemented"))?;
@@ -274,8 +316,10 @@ impl Operator for BinaryOperator {
         if let Some(form) = self.quantized.filter(|_| is_exact(lowering, 0)) {
             return form.lower(lowering, self.activation);
         }
-        if lowering.input_fact(0)?.data_type == DataType::Int32 {
-            return self.lower_integers(lowering);
+        match lowering.input_fact(0)?.data_type {
+            is @ (DataType::Int32 | DataType::UInt32) => return self.lower_integers(lowering, is),
+            is @ (DataType::Int8 | DataType::Int16) if self.is_floor() => return self.lower_integers(lowering, is),
+            _ => {}
         }
         let (left, right) = (lowering.float_input(0)?, lowering.float_input(1)?);
         let shape = lowering.output_shape(0)?.clone();

@@ -1,6 +1,7 @@
 //! ABS, EXP and the other elementwise operators of one input, one row of the table each. All accept float32;
 //! the few that also accept integers or quantized elements define functions for them.
 
+mod halves;
 mod quantized;
 
 use attache_base::{DataType, Element};
@@ -10,9 +11,12 @@ use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::elementwise::{self, Unary as Kernel};
 use attache_model::schema::BuiltinOperator;
+use half::f16;
 
 use self::quantized::{BYTES, BYTES_AND_INT16, INT8, INT8_AND_INT16, Quantized, QuantizedFunction};
 use crate::shared::exact::is_exact;
+use crate::shared::integers::wrapped;
+use crate::shared::support::{elements, elements_mut};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
@@ -24,7 +28,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         })
     }),
     row(Code::Builtin(BuiltinOperator::CEIL), 1, |_| plain(Kernel::Ceil, UnaryOp::Ceiling).done()),
-    row(Code::Builtin(BuiltinOperator::COS), 2, |_| plain(Kernel::Cos, UnaryOp::Cosine).done()),
+    row_of(Code::Builtin(BuiltinOperator::COS), 2, NARROW_TOO, |_| plain(Kernel::Cos, UnaryOp::Cosine).done()),
     row(Code::Builtin(BuiltinOperator::ELU), 1, |_| {
         UnaryOperator::new(Kernel::Elu, elu()).quantized(QuantizedFunction::Reals(quantized::elu), INT8).done()
     }),
@@ -33,14 +37,17 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             .quantized(QuantizedFunction::Reals(quantized::exponential), INT8_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::FLOOR), 1, |_| plain(Kernel::Floor, UnaryOp::Floor).done()),
+    row_of(Code::Builtin(BuiltinOperator::FLOOR), 1, NARROW_TOO, |_| plain(Kernel::Floor, UnaryOp::Floor).done()),
     row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
-        let (function, form): (_, fn(f32) -> f32) = match options.is_some_and(|options| options.approximate()) {
+        let is_approximate = options.is_some_and(|options| options.approximate());
+        let (function, form): (_, fn(f32) -> f32) = match is_approximate {
             true => (UnaryOperator::new(Kernel::GeluApproximate, gelu(tanh_of_gelu())), quantized::gelu_approximate),
             false => (UnaryOperator::new(Kernel::Gelu, gelu(error_function_of_gelu())), quantized::gelu),
         };
-        function.quantized(QuantizedFunction::Reals(form), BYTES_AND_INT16).done()
+        let of_halves = if is_approximate { halves::gelu_approximate } else { halves::gelu };
+        let function = function.quantized(QuantizedFunction::Reals(form), BYTES_AND_INT16);
+        UnaryOperator { of_halves: Some(of_halves), ..function }.done()
     }),
     row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |_| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
@@ -59,12 +66,12 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::LOG), 2, |_| {
         plain(Kernel::Log, UnaryOp::Logarithm).quantized(QuantizedFunction::Logarithm, INT8_AND_INT16).done()
     }),
-    row(Code::Builtin(BuiltinOperator::LOGISTIC), 3, |_| {
+    row_of(Code::Builtin(BuiltinOperator::LOGISTIC), 3, NARROW_TOO, |_| {
         plain(Kernel::Logistic, UnaryOp::Logistic)
             .quantized(QuantizedFunction::Sigmoid { is_tanh: false }, BYTES_AND_INT16)
             .done()
     }),
-    row(Code::Builtin(BuiltinOperator::NEG), 1, |_| {
+    row_of(Code::Builtin(BuiltinOperator::NEG), 1, NARROW_TOO, |_| {
         let function = plain(Kernel::Negate, UnaryOp::Negate);
         function
             .quantized(QuantizedFunction::Negative, INT8_AND_INT16)
@@ -74,7 +81,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::RELU6), 3, |_| clamp(0.0, 6.0, BYTES_AND_INT16).done()),
     row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |_| clamp(0.0, 1.0, BYTES).done()),
     row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |_| clamp(-1.0, 1.0, BYTES).done()),
-    row(Code::Builtin(BuiltinOperator::ROUND), 1, |_| plain(Kernel::Round, UnaryOp::Round).done()),
+    row_of(Code::Builtin(BuiltinOperator::ROUND), 1, NARROW_TOO, |_| plain(Kernel::Round, UnaryOp::Round).done()),
     row(Code::Builtin(BuiltinOperator::RSQRT), 3, |_| {
         plain(Kernel::Rsqrt, UnaryOp::InverseSquareRoot)
             .quantized(QuantizedFunction::InverseSquareRoot, INT8_AND_INT16)
@@ -86,14 +93,14 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             zero.clone().less(x.clone()).subtract(x.less(zero))
         })
     }),
-    row(Code::Builtin(BuiltinOperator::SIN), 2, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
+    row_of(Code::Builtin(BuiltinOperator::SIN), 2, NARROW_TOO, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
     row(Code::Builtin(BuiltinOperator::SQRT), 2, |_| {
         plain(Kernel::Sqrt, UnaryOp::SquareRoot).quantized(QuantizedFunction::SquareRoot, INT8_AND_INT16).done()
     }),
     row(Code::Builtin(BuiltinOperator::SQUARE), 1, |_| {
         UnaryOperator::new(Kernel::Square, Input(0).multiply(Input(0))).done()
     }),
-    row(Code::Builtin(BuiltinOperator::TANH), 3, |_| {
+    row_of(Code::Builtin(BuiltinOperator::TANH), 3, NARROW_TOO, |_| {
         plain(Kernel::Tanh, UnaryOp::Tanh)
             .quantized(QuantizedFunction::Sigmoid { is_tanh: true }, BYTES_AND_INT16)
             .done()
@@ -101,8 +108,20 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 ];
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    Definition { code, versions: 1..=newest, inputs: const { &[input("x")] }, parse }
+    row_of(code, newest, const { &[input("x")] }, parse)
 }
+
+const fn row_of(
+    code: Code,
+    newest: i32,
+    inputs: &'static [crate::Input],
+    parse: fn(&Declaration<'_>) -> Parsed,
+) -> Definition {
+    Definition { code, versions: 1..=newest, inputs, parse }
+}
+
+/// The input of functions that TensorFlow Lite also computes on floats of 16 bits.
+const NARROW_TOO: &[crate::Input] = &[input("x").narrow_too()];
 
 /// Returns an expression that is 1 where the input is negative, else 0.
 fn negative() -> Expression {
@@ -144,6 +163,8 @@ struct UnaryOperator {
     integer: Option<IntegerFunction>,
     /// The function for quantized types; `None` where they are not supported.
     quantized: Option<Quantized>,
+    /// The function for elements of F16, whose results are rounded to F16; `None` where it has no form of its own.
+    of_halves: Option<fn(f32) -> f32>,
     /// The GPU expression of the input.
     expression: Expression,
 }
@@ -155,13 +176,12 @@ fn plain(function: Kernel, unary: UnaryOp) -> UnaryOperator {
 
 fn clamp(low: f32, high: f32, types: &'static [DataType]) -> UnaryOperator {
     let (function, expression) = (Kernel::Clamp(low, high), Input(0).clamp(low, high));
-    UnaryOperator { function, integer: None, quantized: None, expression }
-        .quantized(QuantizedFunction::Clamp(low, high), types)
+    UnaryOperator::new(function, expression).quantized(QuantizedFunction::Clamp(low, high), types)
 }
 
 impl UnaryOperator {
     fn new(function: Kernel, expression: Expression) -> Self {
-        Self { function, integer: None, quantized: None, expression }
+        Self { function, integer: None, quantized: None, of_halves: None, expression }
     }
 
     fn done(self) -> Parsed {
@@ -184,11 +204,28 @@ impl UnaryOperator {
         }
         Ok(())
     }
+
+    /// Whether elements of INT16 are computed as plain integers: by ABS, where they have no scale.
+    fn takes_plain(&self, is_quantized: bool) -> bool {
+        self.function == Kernel::Abs && !is_quantized
+    }
+
+    fn halves(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
+        let function = self.of_halves.ok_or_else(|| OpError::unsupported("halves are not implemented"))?;
+        let input = eval.input(0)?.values::<f16>()?;
+        for (output, value) in eval.outputs[0].values::<f16>()?.iter_mut().zip(input) {
+            *output = f16::from_f32(function(value.to_f32()));
+        }
+        Ok(())
+    }
 }
 
-/// Whether the elements of the input are of INT32.
-fn is_int32(lowering: &Lowering<'_>) -> bool {
-    lowering.input_fact(0).is_ok_and(|fact| fact.data_type == DataType::Int32)
+/// Writes the signs of elements of F64; that of NaN is 0.
+fn signs(eval: &mut Eval<'_>) -> Result<(), OpError> {
+    let input = elements::<f64>(eval.input(0)?.bytes)?;
+    let sign = |value: f64| f64::from(i8::from(value > 0.0) - i8::from(value < 0.0));
+    elements_mut(eval.outputs[0].bytes)?.iter_mut().zip(input).for_each(|(output, value)| *output = sign(*value));
+    Ok(())
 }
 
 impl Operator for UnaryOperator {
@@ -198,6 +235,9 @@ impl Operator for UnaryOperator {
         match (input.data_type, self.quantized.as_ref().filter(is_stored)) {
             (DataType::Float32, _) => {}
             (DataType::Int32 | DataType::Int64, _) if self.integer.is_some() => {}
+            (DataType::Int16, Some(_)) if self.takes_plain(input.quantization.is_some()) => {}
+            (DataType::Float16, _) if self.of_halves.is_some() => {}
+            (DataType::Float64, _) if self.function == Kernel::Sign => {}
             (_, Some(quantized)) => quantized.check(input)?,
             (other, None) => return Err(OpError::unsupported(format!("elements of type {other} are not implemented"))),
         }
@@ -213,6 +253,11 @@ impl Operator for UnaryOperator {
         match eval.input(0)?.data_type {
             DataType::Int32 => return self.integers(eval, |value| value as i32),
             DataType::Int64 => return self.integers(eval, |value| value),
+            DataType::Int16 if self.takes_plain(eval.input(0)?.quantization.is_some()) => {
+                return self.integers(eval, |value| value as i16);
+            }
+            DataType::Float16 => return self.halves(eval),
+            DataType::Float64 => return signs(eval),
             DataType::Float32 => {}
             _ => return self.quantized.as_ref().ok_or_else(|| OpError::unsupported("stored numbers"))?.eval(eval),
         }
@@ -226,12 +271,16 @@ impl Operator for UnaryOperator {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0)) {
+        let fact = lowering.input_fact(0)?;
+        let (data_type, is_plain) = (fact.data_type, self.takes_plain(fact.quantization.is_some()));
+        let is_integer = data_type == DataType::Int32 || data_type == DataType::Int16 && is_plain;
+        if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0) && !is_integer) {
             return quantized.lower(lowering);
         }
-        if let Some((_, on_device)) = self.integer.filter(|_| is_int32(lowering)) {
+        if let Some((_, on_device)) = self.integer.filter(|_| is_integer) {
             let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?.clone());
-            let output = lowering.int_map(on_device(IntExpression::Input(0)), &shape, &[input])?;
+            let value = wrapped(on_device(IntExpression::Input(0)), data_type);
+            let output = lowering.int_map(value, &shape, &[input])?;
             return lowering.output(0, output);
         }
         let (input, shape) = (lowering.float_input(0)?, lowering.output_shape(0)?.clone());

@@ -84,7 +84,7 @@ pub(super) fn gelu(x: f32) -> f32 {
 }
 
 /// Returns `erfc x = 1 − erf x`: from the series of erf near 0, from a continued fraction elsewhere.
-fn complementary_error_function(x: f64) -> f64 {
+pub(super) fn complementary_error_function(x: f64) -> f64 {
     use std::f64::consts::PI;
     if x.abs() < 2.5 {
         let (mut term, mut sum) = (x, x);

@@ -108,7 +108,7 @@ pub(crate) fn lower_bytes<'a>(
     let (image, weights) = (lowering.input_fact(data)?, lowering.input_fact(filter)?);
     let outputs = convolution.output[2];
     let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), layout.axis, Some(outputs));
-    let scales = scales.and_then(|scales| scales.symmetric(weights.data_type)).map_err(refuse)?;
+    let scales = scales.map_err(refuse)?.as_stored(weights.data_type);
     let requantization = RequantizationParameters::of(lowering, [data, filter], scales, activation)?;
     let [height, width, channels] = convolution.input;
     let depth = channels / convolution.groups.max(1);

@@ -37,7 +37,7 @@ pub(crate) fn lower_int16x8<'a>(
     let weights = lowering.input_fact(layout.operands[1])?;
     let outputs = Some(convolution.output[2]);
     let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), layout.axis, outputs);
-    let scales = scales.and_then(|scales| scales.symmetric(weights.data_type)).map_err(refuse)?;
+    let scales = scales.map_err(refuse)?.as_stored(weights.data_type);
     let requantization = int16x8_parameters(lowering, layout.operands[0], scales, activation)?;
     let epilogue = requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Double).map_err(refuse)?;
     let sums = int16x8_sums(lowering, convolution, layout, 0)?;

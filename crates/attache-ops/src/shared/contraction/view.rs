@@ -2,7 +2,7 @@
 //! two stages, so that differences of a single quantization step do not grow from one convolution to the
 //! next.
 
-use attache_base::{Activation, Constant};
+use attache_base::{Activation, Constant, DataType};
 use attache_gpu_ir::{Expression, UnaryOp, ValueId};
 use attache_graph::{AffineParameters, Fact, Lowering, Unsupported};
 
@@ -20,6 +20,11 @@ pub(crate) fn round_twice(
 ) -> Result<ValueId, Unsupported> {
     let [image, weights] = [layout.operands[0], layout.operands[1]].map(|index| lowering.stored_input(index));
     let (image, weights, output) = (image?, weights?, lowering.stored_output(0)?);
+    let has_zero_point =
+        weights.quantization.as_ref().is_some_and(|one| one.zero_point.iter().any(|point| *point != 0));
+    if has_zero_point && !matches!(weights.data_type, DataType::UInt8) {
+        return Err(Unsupported::new("weights with a sign whose zero point is not 0"));
+    }
     if Arithmetic::of(image.data_type, weights.data_type).ok() != Some(Arithmetic::Bytes) {
         return Ok(sums);
     }
