@@ -9,6 +9,9 @@ use super::inputs::{Input, at};
 
 /// The type of the inputs' floats of 16 bits, where the operator, with these declared inputs, computes them as float32.
 pub(super) fn narrow(declared: &[Input], types: impl Iterator<Item = Option<DataType>>) -> Option<DataType> {
+    if cfg!(attache_small) {
+        return None;
+    }
     let is_narrow = |is: &DataType| matches!(is, DataType::Float16 | DataType::BFloat16);
     let takes = |index: usize| at(declared, index).is_some_and(|input| input.is_narrow_too);
     types.enumerate().find_map(|(index, is)| is.filter(|is| is_narrow(is) && takes(index)))

@@ -54,10 +54,11 @@ impl Input {
         Self { types: Types::OneOf(types), ..self }
     }
 
-    /// Accepts floats of 16 bits too, which the operator computes as float32; each result is rounded once.
+    /// Accepts floats of 16 bits too, which the operator computes as float32; each result is rounded once. The smallest
+    /// libraries do without.
     #[must_use]
     pub const fn narrow_too(self) -> Self {
-        Self { is_narrow_too: true, ..self }
+        Self { is_narrow_too: !cfg!(attache_small), ..self }
     }
 
     /// Restricts the input to float32.

@@ -97,6 +97,9 @@ impl Operator for Prelu {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [input, slope] = inputs.required();
         match input.data_type {
+            DataType::Int16 if cfg!(attache_small) => {
+                return Err(OpError::unsupported("the smallest libraries do without INT16"));
+            }
             DataType::Int16 => one_of("input 1 (alpha)", slope.data_type, &[DataType::Int8])?,
             _ => same_type(input, slope)?,
         }
@@ -119,7 +122,7 @@ impl Operator for Prelu {
         match input.data_type {
             DataType::Int8 => return eval_stored::<i8>(eval),
             DataType::UInt8 => return eval_stored::<u8>(eval),
-            DataType::Int16 => return eval_words(eval),
+            DataType::Int16 if !cfg!(attache_small) => return eval_words(eval),
             _ => {}
         }
         let (engine, output) = (Engine::new(eval.parallel), eval.outputs[0].values()?);

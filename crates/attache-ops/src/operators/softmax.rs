@@ -20,12 +20,15 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::SOFTMAX),
     versions: 1..=4,
-    inputs: &[input("logits").of(&TYPES)],
+    inputs: &[input("logits").of(TYPES)],
     parse,
 }];
 
-/// Supported element types.
-const TYPES: [DataType; 5] = [DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Float16];
+/// Supported element types; the smallest libraries do without the last one.
+const TYPES: &[DataType] = {
+    const ALL: &[DataType] = &[DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Float16];
+    if cfg!(attache_small) { ALL.split_at(4).0 } else { ALL }
+};
 
 #[derive(Debug)]
 struct Softmax {
@@ -202,7 +205,7 @@ impl Operator for Softmax {
         if is_stored(input.data_type) {
             return self.eval_stored(eval, depth);
         }
-        if input.data_type == DataType::Float16 {
+        if input.data_type == DataType::Float16 && !cfg!(attache_small) {
             softmax_of_halves(input.values()?, eval.outputs[0].values()?, depth, self.beta);
             return Ok(());
         }

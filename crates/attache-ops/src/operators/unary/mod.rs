@@ -47,7 +47,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         };
         let of_halves = if is_approximate { halves::gelu_approximate } else { halves::gelu };
         let function = function.quantized(QuantizedFunction::Reals(form), BYTES_AND_INT16);
-        UnaryOperator { of_halves: Some(of_halves), ..function }.done()
+        UnaryOperator { of_halves: (!cfg!(attache_small)).then_some(of_halves), ..function }.done()
     }),
     row(Code::Builtin(BuiltinOperator::HARD_SWISH), 1, |_| {
         let gate = Input(0).add(Constant(3.0)).clamp(0.0, 6.0).multiply(Constant(1.0 / 6.0));
@@ -237,7 +237,7 @@ impl Operator for UnaryOperator {
             (DataType::Int32 | DataType::Int64, _) if self.integer.is_some() => {}
             (DataType::Int16, Some(_)) if self.takes_plain(input.quantization.is_some()) => {}
             (DataType::Float16, _) if self.of_halves.is_some() => {}
-            (DataType::Float64, _) if self.function == Kernel::Sign => {}
+            (DataType::Float64, _) if self.function == Kernel::Sign && !cfg!(attache_small) => {}
             (_, Some(quantized)) => quantized.check(input)?,
             (other, None) => return Err(OpError::unsupported(format!("elements of type {other} are not implemented"))),
         }
@@ -256,8 +256,8 @@ impl Operator for UnaryOperator {
             DataType::Int16 if self.takes_plain(eval.input(0)?.quantization.is_some()) => {
                 return self.integers(eval, |value| value as i16);
             }
-            DataType::Float16 => return self.halves(eval),
-            DataType::Float64 => return signs(eval),
+            DataType::Float16 if !cfg!(attache_small) => return self.halves(eval),
+            DataType::Float64 if !cfg!(attache_small) => return signs(eval),
             DataType::Float32 => {}
             _ => return self.quantized.as_ref().ok_or_else(|| OpError::unsupported("stored numbers"))?.eval(eval),
         }
