@@ -5,7 +5,7 @@
 //! - **Operations**: two for each multiply-add of a convolution or matrix product, padding included. One for each
 //!   element that a reduction, a fold of rows, a window or a scan reads. One for each function of an expression at
 //!   each element. Nine for each element of a bilinear resampling. `k` for each element that a top-k selection
-//!   reads. None for data movement.
+//!   reads. One for each update that is scattered. None for other data movement.
 //! - **Bytes**: the size in memory of each value and each packed constant that the dispatch binds, counted once. If
 //!   only some elements of a value are read, at most as many elements as are written.
 
@@ -170,7 +170,7 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         Primitive::TopK { count } => read.saturating_mul(*count as u64),
         // Each selected box is compared with the others, by about 20 operations.
         Primitive::Suppress(limits) => inputs[1].elements().saturating_mul(20 * limits.most) as u64,
-        // Each update is combined once.
+        // Each update is combined once, or replaces what was there.
         Primitive::Scatter { .. } => inputs[2].elements() as u64,
         Primitive::Resample(_)
         | Primitive::Reshape(_)

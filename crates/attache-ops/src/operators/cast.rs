@@ -253,7 +253,11 @@ impl Operator for Cast {
         if from == DataType::UInt32 && self.to == DataType::Int64 {
             return Err(Unsupported::new(format!("{from} as {} on a device, whose integers have signs", self.to)));
         }
-        let output = if self.to == DataType::Bool {
+        let output = if self.to == DataType::Bool && from == DataType::UInt32 {
+            let input = lowering.input(0)?;
+            let truth = IntExpression::Input(0).select(IntExpression::Constant(1), IntExpression::Constant(0));
+            lowering.int_map(truth, &shape, &[input])?
+        } else if self.to == DataType::Bool {
             let input = lowering.real_input(0)?;
             let is_zero = Input(0).binary(BinaryOp::Equal, Constant(0.0));
             lowering.integer_map(is_zero.select(Constant(0.0), Constant(1.0)), &shape, &[input])?

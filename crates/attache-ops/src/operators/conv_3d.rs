@@ -155,6 +155,7 @@ impl Operator for Conv3d {
         let bias = if lowering.has_input(2) { Some(lowering.input_shape(2)?) } else { None };
         let convolution = self.convolution(lowering.input_shape(0)?, lowering.input_shape(1)?, bias);
         let convolution = convolution.map_err(refuse)?;
+        convolution.geometry.check_reach()?;
         let taps = convolution.geometry.window[0];
         lower_sum(lowering, (taps, 2, self.0.activation), &|lowering, tap| convolution.lower_tap(lowering, tap))
     }

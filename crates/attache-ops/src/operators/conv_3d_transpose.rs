@@ -183,6 +183,7 @@ impl Operator for Conv3dTranspose {
         let bias = if lowering.has_input(3) { Some(lowering.input_shape(3)?) } else { None };
         let (filter, data) = (lowering.input_shape(1)?, lowering.input_shape(2)?);
         let convolution = self.convolution(&lowering.integers(0)?, filter, data, bias).map_err(refuse)?;
+        convolution.geometry.check_reach()?;
         let taps = convolution.geometry.window[0];
         lower_sum(lowering, (taps, 3, self.0.activation), &|lowering, tap| convolution.lower_tap(lowering, tap))
     }

@@ -108,7 +108,6 @@ impl Operator for ScatterNd {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        // Without axes to name, indices have no elements.
         let indices = lowering.input_fact(0)?.shape.clone();
         let indices = indices.ok_or_else(|| Unsupported::new("indices of unknown shape"))?;
         let (data_type, output) = (lowering.input_fact(1)?.data_type, lowering.output_shape(0)?.clone());
@@ -119,13 +118,14 @@ impl Operator for ScatterNd {
         let (extents, inner) = output.split_at(named);
         let (rows, length) = (indices[..indices.rank() - 1].iter().product::<usize>(), inner.iter().product::<usize>());
         let places = match lowering.integers(0) {
+            // All updates are for the only row. A file has no elements for their indices, whatever their number is.
+            _ if named == 0 => Places::Known(vec![0; listed(&[rows].into())?]),
             // Constant indices out of range are refused: a device would leave the updates out, but the CPU reports the error.
             Ok(values) => {
                 let values: Vec<i32> = values.iter().map(|value| *value as i32).collect();
                 let place = |row: usize| place(&values[row * named..][..named], extents).map(|place| place as i32);
                 Places::Known((0..rows).map(place).collect::<Result<_, _>>().map_err(refuse)?)
             }
-            Err(_) if named == 0 => Places::Known(vec![0; listed(&[rows].into())?]),
             Err(_) => {
                 let indices = lowering.input(0)?;
                 let indices = lowering.reshape(indices, &[rows, named].into())?;

@@ -5,7 +5,7 @@ use attache_base::{DataType, Shape, strides};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::scatter::{Places, computed_places, repeated, scatter};
+use crate::shared::scatter::{Places, computed_places, listed, repeated, scatter};
 use crate::shared::support::{countable, elements, elements_mut, only, refuse, with_element};
 use crate::{Code, Definition, Facts, Operator, input};
 
@@ -102,6 +102,8 @@ impl Operator for SparseToDense {
         check(indices, output.rank(), lowering.input_shape(2)?).map_err(refuse)?;
         let [count, numbers] = rows(indices).map_err(refuse)?;
         let places = match lowering.integers(0) {
+            // A file has no elements for indices of a single value, whatever their number is.
+            _ if numbers == 0 => Places::Known(vec![0; listed(&[count].into())?]),
             // Constant indices out of range are refused: a device would leave the values out, but the CPU reports the error.
             Ok(values) => {
                 let place = |row: usize| place(&values[row * numbers..][..numbers], &output).map(|place| place as i32);

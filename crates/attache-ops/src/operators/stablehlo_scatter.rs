@@ -7,7 +7,7 @@ use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::combine::{COMBINABLE, Combinable, with_combinable};
-use crate::shared::scatter::{Places, inside, listed, outside, scatter};
+use crate::shared::scatter::{Places, few, inside, listed, outside, scatter};
 use crate::shared::slices::{SliceAxes, integers_of, vectors};
 use crate::shared::support::{elements, elements_mut, refuse};
 use crate::shared::view::View;
@@ -144,6 +144,9 @@ impl InRows {
 
     /// Emits places that are computed from indices: `[rows]`, negative for rows that lie outside.
     fn computed(&self, lowering: &mut Lowering<'_>) -> Result<ValueId, Unsupported> {
+        few(self.updates.elements())?;
+        // There is a constant for each axis that indices name.
+        listed(&[self.updates.elements(), self.op.axes.named.len()].into())?;
         let (axes, steps) = (&self.op.axes, strides(&self.operand));
         let kept: Vec<usize> = axes.kept(self.operand.rank()).collect();
         let outside = outside(&self.operand)?;

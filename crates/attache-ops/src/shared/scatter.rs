@@ -14,8 +14,11 @@ use crate::shared::integers::{moves_as_integer, ordered, wrapped};
 /// The most places that are computed at the run. Each is compared with each other one to sort them: 2³² comparisons.
 const MOST_COMPUTED: usize = 1 << 16;
 
-/// The most places that are counted without being listed in a file.
+/// The most places that are listed where a file need not have as many numbers.
 const MOST_LISTED: usize = 1 << 20;
+
+/// The most updates of one place, which one invocation combines one after the other.
+const MOST_OF_ONE: usize = 1 << 16;
 
 /// Returns the number of places of updates of this shape, to be listed.
 ///
@@ -26,6 +29,14 @@ pub(crate) fn listed(updates: &Shape) -> Result<usize, Unsupported> {
     match updates.elements() {
         count @ ..=MOST_LISTED => Ok(count),
         count => Err(Unsupported::new(format!("{count} places of updates, more than {MOST_LISTED}"))),
+    }
+}
+
+/// Checks that there are not too many places to be computed at the run.
+pub(crate) fn few(count: usize) -> Result<(), Unsupported> {
+    match count {
+        ..=MOST_COMPUTED => Ok(()),
+        _ => Err(Unsupported::new(format!("{count} computed places of updates, more than {MOST_COMPUTED}"))),
     }
 }
 
@@ -42,7 +53,8 @@ pub(crate) enum Places {
 ///
 /// # Errors
 ///
-/// Fails where a device does not combine elements of the type, or where there are too many places to sort at the run.
+/// Fails where a device does not combine elements of the type, where there are too many places to sort at the run, or too
+/// many updates of one place.
 pub(crate) fn scatter(
     lowering: &mut Lowering<'_>,
     (combination, data_type): (Option<Combination>, DataType),
@@ -101,6 +113,9 @@ fn sorted(lowering: &mut Lowering<'_>, places: Places, updates: ValueId) -> Resu
             let mut order: Vec<i32> = (0..count as i32).collect();
             order.sort_by_key(|at| places[*at as usize]);
             let sorted: Vec<i32> = order.iter().map(|at| places[*at as usize]).collect();
+            if sorted.chunk_by(i32::eq).any(|alike| alike[0] >= 0 && alike.len() > MOST_OF_ONE) {
+                return Err(Unsupported::new(format!("more than {MOST_OF_ONE} updates of one place")));
+            }
             let values = lowering.constant(Constant::from_values([count], &sorted))?;
             if order.is_sorted() {
                 return Ok((values, updates));
@@ -118,9 +133,7 @@ fn sorted_at_run(
     places: ValueId,
     count: usize,
 ) -> Result<(ValueId, ValueId), Unsupported> {
-    if count > MOST_COMPUTED {
-        return Err(Unsupported::new(format!("{count} computed places of updates, more than {MOST_COMPUTED}")));
-    }
+    few(count)?;
     // The primitive sorts in descending order, and the bits of a number inverted are that of the opposite order.
     let inverted = IntExpression::Input(0).binary(IntBinaryOp::ExclusiveOr, IntExpression::Constant(-1));
     let shape = Shape::from([count]);

@@ -78,6 +78,19 @@ impl Geometry {
         place.checked_sub(self.before[axis]).filter(|place| *place < self.volume[axis])
     }
 
+    /// Checks that the coordinates that a window covers fit a device's 32-bit integers.
+    pub(crate) fn check_reach(&self) -> Result<(), Unsupported> {
+        let reach = |axis: usize| {
+            let window = self.window[axis].checked_mul(self.dilations[axis])?;
+            let moved = self.positions[axis].saturating_sub(1).checked_mul(self.strides[axis])?;
+            window.checked_add(moved)?.checked_add(self.before[axis])
+        };
+        match (0..3).all(|axis| reach(axis).is_some_and(|reach| i32::try_from(reach).is_ok())) {
+            true => Ok(()),
+            false => Err(Unsupported::new("its window reaches further than 32 bits count")),
+        }
+    }
+
     /// Calls `visit` for each element that the window covers at a position, with the element's place in the window and in the
     /// volume, both counted in pixels.
     pub(crate) fn visit(&self, position: usize, mut visit: impl FnMut(usize, usize)) {
@@ -184,5 +197,8 @@ mod tests {
         geometry.visit(8, |tap, place| covered.push((tap, place)));
         assert_eq!(covered, [(1, 17)]);
         assert!(convolution.geometry([3, 2, 4], [0, 1, 1]).is_err());
+        assert!(geometry.check_reach().is_ok());
+        assert!(Geometry { dilations: [1, 1, 1 << 30], window: [2, 1, 9], ..geometry }.check_reach().is_err());
+        assert!(Geometry { dilations: [usize::MAX, 1, 1], ..geometry }.check_reach().is_err());
     }
 }
