@@ -168,11 +168,11 @@ impl Plan {
             if !dispatch.bindings.iter().all(fits) {
                 return Err(format!("dispatch {index} binds more than the device allows"));
             }
-            // Each work group writes at least one byte.
+            // Each work group reads or writes at least one byte. Selections write fewer than they read.
             let groups = dispatch.groups.iter().map(|groups| *groups as usize).try_fold(1usize, usize::checked_mul);
-            let written = dispatch.bindings.iter().filter(|bound| bound.writes).map(|bound| padded(bound.range.size));
+            let bound = dispatch.bindings.iter().map(|bound| padded(bound.range.size));
             let is_countable = dispatch.groups.iter().all(|groups| *groups <= MAX_GROUPS);
-            if !is_countable || groups.is_none_or(|groups| groups > written.sum()) {
+            if !is_countable || groups.is_none_or(|groups| groups > bound.sum()) {
                 return Err(format!("dispatch {index} has more work groups than work"));
             }
         }

@@ -261,13 +261,13 @@ impl Bands {
         let rows = extents.first().map_or(1, |extents| extents[1]);
         let units = if unit == UnitKind::Pixel { rows * columns } else { rows };
         let mut slots = Slots::default();
-        let (mut nodes, mut nanoseconds, mut whole) = (Vec::with_capacity(ids.len()), 0.0, 0);
+        let (mut nodes, mut nanoseconds, mut whole) = (Vec::with_capacity(ids.len()), 0.0, 0usize);
         for (index, id) in ids.iter().enumerate() {
             let node = graph.node(*id);
             let size = graph.fact(made[index]).byte_size().unwrap_or(0);
             let uses = mem::take(&mut all_uses[index]);
             let read_whole = node.inputs.iter().zip(&uses).filter(|(_, usage)| **usage == RowUse::Whole);
-            whole += read_whole.filter_map(|(id, _)| graph.fact((*id)?).byte_size()).sum::<usize>();
+            whole = read_whole.filter_map(|(id, _)| graph.fact((*id)?).byte_size()).fold(whole, usize::saturating_add);
             let place = match outputs.iter().position(|output| *output == made[index]) {
                 Some(output) => Place::Output(output),
                 None => {

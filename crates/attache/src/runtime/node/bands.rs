@@ -164,7 +164,9 @@ impl Division {
 
     /// Returns the units of a part, of so many in all.
     fn part(&self, units: usize, index: usize) -> Range<usize> {
-        let start = |index: usize| units / self.grain * index / self.parts * self.grain;
+        // The product may need more bits than sizes have.
+        let start =
+            |index: usize| ((units / self.grain) as u64 * index as u64 / self.parts as u64) as usize * self.grain;
         start(index)..start(index + 1)
     }
 }
