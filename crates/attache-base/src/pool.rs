@@ -31,8 +31,6 @@ use crate::{Parallel, placement, process_id};
 
 /// Iterations of a worker's spin loop between two looks at the clock.
 const SPINS: usize = 64;
-/// How long a worker waits before it looks whether it is on the caller's processor, which some systems answer slowly.
-const MOVE: Duration = Duration::from_micros(20);
 /// Iterations of the loop in which the caller waits for workers before it yields its core, some tens of microseconds.
 const CALLER_SPINS: usize = 1000;
 
@@ -373,12 +371,11 @@ impl Board {
                 return None;
             }
             let in_run = self.runs.load(Ordering::Relaxed) > 0;
+            if in_run && may_move {
+                may_move = !self.leave_caller();
+            }
             let [spin, sleep] = self.idle.patience(in_run);
             let waited = since.elapsed();
-            if in_run && may_move && waited >= MOVE {
-                may_move = false;
-                self.leave_caller();
-            }
             if waited >= sleep {
                 self.sleep(index, seen);
                 since = Instant::now();
@@ -388,12 +385,12 @@ impl Board {
         }
     }
 
-    /// Moves the calling worker to another processor if it has the one on which the run began. Systems often wake a thread
-    /// on the processor of the thread that wakes it if all others are busy, even with work of lower priority, and may leave
-    /// both there for a tenth of a second, while one of them waits for the other.
-    fn leave_caller(&self) {
+    /// Moves the calling worker to another processor if it has the one on which the run began, and returns whether it was
+    /// so. Systems often wake a thread on the processor of the thread that wakes it if all others are busy, even with work
+    /// of lower priority, and may leave both there for a tenth of a second, while one of them waits for the other.
+    fn leave_caller(&self) -> bool {
         let here = placement::processor().filter(|here| here + 1 == self.caller.load(Ordering::Relaxed));
-        here.inspect(|here| placement::leave(*here));
+        here.inspect(|here| placement::leave(*here)).is_some()
     }
 
     /// Sleeps until the worker is woken, if there is no job for it and the pool is not being dropped.

@@ -76,7 +76,8 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Returns for each input which of its rows are read for some rows of the only output, of extents `[1, height, width,
     /// channels]`; `None` if [`eval`](Self::eval) can't compute some rows alone. It is then called with the
     /// [`Band`](crate::Band) that [`Host::band`] returns, with these rows of the inputs alone, and with an output of as many
-    /// rows as the band has, by several threads at once.
+    /// rows as the band has, by several threads at once. Where all inputs are read by pixels, or by windows in parts, it may
+    /// also be called for some pixels: the output, and the inputs that are read by pixels, then have one row of them.
     fn row_uses(&self, inputs: &[Option<&Fact>], output: [usize; 4]) -> Option<Vec<RowUse>> {
         let _ = (inputs, output);
         None

@@ -74,8 +74,9 @@ impl Storable for PackedDepthwise {
 ///
 /// # Panics
 ///
-/// Panics if the lengths of `input` and `output` do not match the convolution, if the output channels are not a
-/// multiple of the input channels, if a stride or dilation is 0, or if the filter has another shape.
+/// Panics if the lengths of `input` and `output` do not match the convolution, of which [`Convolution::first`] and fewer
+/// pixels of `output` choose a part, if the output channels are not a multiple of the input channels, if a stride or
+/// dilation is 0, or if the filter has another shape.
 pub fn depthwise(
     engine: Engine,
     convolution: &Convolution,

@@ -149,8 +149,9 @@ impl Storable for PackedIntegerDepthwise {
 ///
 /// # Panics
 ///
-/// Panics if the lengths of the slices do not match the convolution, if the output channels are not a multiple of the
-/// input channels or exceed those of the epilogue, if a stride or dilation is 0, or if the filter has another shape.
+/// Panics if the lengths of the slices do not match the convolution, of which [`Convolution::first`] and fewer pixels of
+/// `output` choose a part, if the output channels are not a multiple of the input channels or exceed those of the epilogue,
+/// if a stride or dilation is 0, or if the filter has another shape.
 pub fn depthwise<F: GemmEpilogue>(
     engine: Engine,
     convolution: &Convolution,

@@ -52,6 +52,16 @@ pub struct Definition {
 pub(crate) type Parsed = Result<Box<dyn Operator>, OpError>;
 
 impl Definition {
+    /// Returns a definition of the versions from 1 to `newest`.
+    pub(crate) const fn up_to(
+        newest: i32,
+        code: Code,
+        inputs: &'static [Input],
+        parse: fn(&Declaration<'_>) -> Parsed,
+    ) -> Self {
+        Self { code, versions: 1..=newest, inputs, parse }
+    }
+
     /// Returns TensorFlow Lite's name of a builtin operator, such as `CONV_2D`, or the custom operator's
     /// code.
     #[must_use]

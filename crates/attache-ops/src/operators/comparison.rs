@@ -14,15 +14,17 @@ use crate::shared::exact::{affine, rescaled};
 use crate::shared::integers::moves_as_integer;
 use crate::shared::quantized::QuantizationParameters;
 use crate::shared::support::{broadcast, elements, elements_mut, same_type};
-use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
+use crate::{Code, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row(Code::Builtin(BuiltinOperator::EQUAL), 5, ALL, |_| comparison(Relation::Equal)),
-    row(Code::Builtin(BuiltinOperator::GREATER), 2, ORDERED, |_| comparison(Relation::Greater)),
-    row(Code::Builtin(BuiltinOperator::GREATER_EQUAL), 3, ORDERED, |_| comparison(Relation::GreaterEqual)),
-    row(Code::Builtin(BuiltinOperator::LESS), 3, ORDERED, |_| comparison(Relation::Less)),
-    row(Code::Builtin(BuiltinOperator::LESS_EQUAL), 2, ORDERED, |_| comparison(Relation::LessEqual)),
-    row(Code::Builtin(BuiltinOperator::NOT_EQUAL), 4, ALL, |_| comparison(Relation::NotEqual)),
+    Definition::up_to(5, Code::Builtin(BuiltinOperator::EQUAL), ALL, |_| comparison(Relation::Equal)),
+    Definition::up_to(2, Code::Builtin(BuiltinOperator::GREATER), ORDERED, |_| comparison(Relation::Greater)),
+    Definition::up_to(3, Code::Builtin(BuiltinOperator::GREATER_EQUAL), ORDERED, |_| {
+        comparison(Relation::GreaterEqual)
+    }),
+    Definition::up_to(3, Code::Builtin(BuiltinOperator::LESS), ORDERED, |_| comparison(Relation::Less)),
+    Definition::up_to(2, Code::Builtin(BuiltinOperator::LESS_EQUAL), ORDERED, |_| comparison(Relation::LessEqual)),
+    Definition::up_to(4, Code::Builtin(BuiltinOperator::NOT_EQUAL), ALL, |_| comparison(Relation::NotEqual)),
 ];
 
 const ALL: &[crate::Input] = &[input("x").of(&TYPES).narrow_too(), input("y").narrow_too()];
@@ -39,15 +41,6 @@ const TYPES: [DataType; 8] = [
     DataType::Bool,
     DataType::String,
 ];
-
-const fn row(
-    code: Code,
-    newest: i32,
-    inputs: &'static [crate::Input],
-    parse: fn(&Declaration<'_>) -> Parsed,
-) -> Definition {
-    Definition { code, versions: 1..=newest, inputs, parse }
-}
 
 /// The relation that a comparison tests between the left and the right element.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -187,12 +187,9 @@ impl Operator for DepthwiseConv2d {
         let convolution = self.convolution(image.shape.as_ref()?, filter.shape.as_ref()?).ok()?;
         // A multiplier repeats the channels of the whole input.
         let mut uses = row_uses(&convolution, inputs).filter(|_| convolution.input[2] == convolution.output[2])?;
-        uses.iter_mut().for_each(|usage| match usage {
-            RowUse::Window { in_parts, .. } => *in_parts = true,
-            // Its filter may have several channels where that of a pointwise convolution has one.
-            usage if *usage == RowUse::Pixels => *usage = RowUse::Same,
-            _ => {}
-        });
+        if let Some(RowUse::Window { in_parts, .. }) = uses.first_mut() {
+            *in_parts = true;
+        }
         Some(uses)
     }
 

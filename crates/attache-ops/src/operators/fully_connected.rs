@@ -135,15 +135,13 @@ impl FullyConnected {
             if weights.data_type == DataType::Int16 { Int16x8Rounding::Short } else { Int16x8Rounding::Full };
         let epilogue = requantization.int16x8(rounding, precision(&scales))?;
         let (engine, bias_numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
-        let (point, is_wide) = (requantization.weight_zero_point() as i16, weights.data_type == DataType::Int16);
-        // Only wide weights can exceed 16 bits, which is an error of each run.
-        let wide = is_wide.then(|| numbers(&weights, point)).transpose()?;
-        let make = || {
-            let numbers = wide.unwrap_or_else(|| numbers(&weights, point).unwrap_or_default());
-            Int16x8Matrix::new(product.outputs, &numbers, bias_numbers.as_deref())
-        };
-        let (input, output) = (input.values()?, eval.outputs[0].values()?);
+        let point = requantization.weight_zero_point() as i16;
         let parameters = || Int16x8Matrix::parameters(product.outputs, product.depth);
+        let are_constant = weights.is_constant && bias.is_none_or(|bias| bias.is_constant);
+        let is_kept = are_constant && eval.cache.get_for::<Int16x8Matrix>(parameters).is_some();
+        let numbers = if is_kept { Vec::new() } else { numbers(&weights, point)? };
+        let make = || Int16x8Matrix::new(product.outputs, &numbers, bias_numbers.as_deref());
+        let (input, output) = (input.values()?, eval.outputs[0].values()?);
         with_kept(eval.cache, &[Some(weights), bias], parameters, make, |matrix| {
             int16x8_gemm(engine, input, matrix, &epilogue, output)
         });

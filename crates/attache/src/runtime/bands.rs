@@ -3,7 +3,8 @@
 //!
 //! A node of a group reads of what the group makes no rows but those that it computes, so that one thread can compute a few
 //! rows of all nodes while they are in its caches, and threads meet once for the group instead of once for each node.
-//! Tensors that only the group reads are not in the arena: a band of them is in the scratch memory of a thread.
+//! Where all nodes can compute parts of rows, pixels are divided instead of rows. Tensors that only the group reads are not
+//! in the arena: a band of them is in the scratch memory of a thread.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;

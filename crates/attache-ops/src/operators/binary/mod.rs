@@ -22,7 +22,7 @@ use crate::shared::support::{broadcast, elements, elements_mut, same_type};
 use crate::{Code, Combination, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[
-    row_of(Code::Builtin(BuiltinOperator::ADD), 6, NARROW_TOO, |declaration| {
+    Definition::up_to(6, Code::Builtin(BuiltinOperator::ADD), NARROW_TOO, |declaration| {
         let options = declaration.options.builtin_options_as_add_options();
         let fused = options.map(|options| options.fused_activation_function());
         let form =
@@ -45,19 +45,19 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         let formula: Formula = |a, b| a.binary(BinaryOp::FloorModulo, b);
         function(Kernel::FloorModulo, floor_rest, formula, floor_rest_on_device).fused(None)
     }),
-    row_of(Code::Builtin(BuiltinOperator::MAXIMUM), 4, NARROW_TOO, |_| {
+    Definition::up_to(4, Code::Builtin(BuiltinOperator::MAXIMUM), NARROW_TOO, |_| {
         let formula: Formula = |a, b| a.binary(BinaryOp::Maximum, b);
         function(Kernel::Maximum, |a, b| Some(a.max(b)), formula, |a, b| a.binary(IntBinaryOp::Maximum, b))
             .quantized(QuantizedBinary::Maximum)
             .fused(None)
     }),
-    row_of(Code::Builtin(BuiltinOperator::MINIMUM), 4, NARROW_TOO, |_| {
+    Definition::up_to(4, Code::Builtin(BuiltinOperator::MINIMUM), NARROW_TOO, |_| {
         let formula: Formula = |a, b| a.binary(BinaryOp::Minimum, b);
         function(Kernel::Minimum, |a, b| Some(a.min(b)), formula, |a, b| a.binary(IntBinaryOp::Minimum, b))
             .quantized(QuantizedBinary::Minimum)
             .fused(None)
     }),
-    row_of(Code::Builtin(BuiltinOperator::MUL), 8, NARROW_TOO, |declaration| {
+    Definition::up_to(8, Code::Builtin(BuiltinOperator::MUL), NARROW_TOO, |declaration| {
         let options = declaration.options.builtin_options_as_mul_options();
         let fused = options.map(|options| options.fused_activation_function());
         function(Kernel::Multiply, |a, b| Some(a.wrapping_mul(b)), Expression::multiply, IntExpression::multiply)
@@ -94,16 +94,7 @@ type Integer = fn(i64, i64) -> Option<i64>;
 type OnDevice = fn(IntExpression, IntExpression) -> IntExpression;
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    row_of(code, newest, const { &[input("x"), input("y")] }, parse)
-}
-
-const fn row_of(
-    code: Code,
-    newest: i32,
-    inputs: &'static [crate::Input],
-    parse: fn(&Declaration<'_>) -> Parsed,
-) -> Definition {
-    Definition { code, versions: 1..=newest, inputs, parse }
+    Definition::up_to(newest, code, const { &[input("x"), input("y")] }, parse)
 }
 
 /// The inputs of functions that TensorFlow Lite also computes on floats of 16 bits.

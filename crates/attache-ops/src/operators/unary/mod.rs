@@ -28,7 +28,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         })
     }),
     row(Code::Builtin(BuiltinOperator::CEIL), 1, |_| plain(Kernel::Ceil, UnaryOp::Ceiling).done()),
-    row_of(Code::Builtin(BuiltinOperator::COS), 2, NARROW_TOO, |_| plain(Kernel::Cos, UnaryOp::Cosine).done()),
+    Definition::up_to(2, Code::Builtin(BuiltinOperator::COS), NARROW_TOO, |_| {
+        plain(Kernel::Cos, UnaryOp::Cosine).done()
+    }),
     row(Code::Builtin(BuiltinOperator::ELU), 1, |_| {
         UnaryOperator::new(Kernel::Elu, elu()).quantized(QuantizedFunction::Reals(quantized::elu), INT8).done()
     }),
@@ -37,7 +39,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             .quantized(QuantizedFunction::Reals(quantized::exponential), INT8_AND_INT16)
             .done()
     }),
-    row_of(Code::Builtin(BuiltinOperator::FLOOR), 1, NARROW_TOO, |_| plain(Kernel::Floor, UnaryOp::Floor).done()),
+    Definition::up_to(1, Code::Builtin(BuiltinOperator::FLOOR), NARROW_TOO, |_| {
+        plain(Kernel::Floor, UnaryOp::Floor).done()
+    }),
     row(Code::Builtin(BuiltinOperator::GELU), 3, |declaration| {
         let options = declaration.options.builtin_options_as_gelu_options();
         let is_approximate = options.is_some_and(|options| options.approximate());
@@ -66,12 +70,12 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::LOG), 2, |_| {
         plain(Kernel::Log, UnaryOp::Logarithm).quantized(QuantizedFunction::Logarithm, INT8_AND_INT16).done()
     }),
-    row_of(Code::Builtin(BuiltinOperator::LOGISTIC), 3, NARROW_TOO, |_| {
+    Definition::up_to(3, Code::Builtin(BuiltinOperator::LOGISTIC), NARROW_TOO, |_| {
         plain(Kernel::Logistic, UnaryOp::Logistic)
             .quantized(QuantizedFunction::Sigmoid { is_tanh: false }, BYTES_AND_INT16)
             .done()
     }),
-    row_of(Code::Builtin(BuiltinOperator::NEG), 1, NARROW_TOO, |_| {
+    Definition::up_to(1, Code::Builtin(BuiltinOperator::NEG), NARROW_TOO, |_| {
         let function = plain(Kernel::Negate, UnaryOp::Negate);
         function
             .quantized(QuantizedFunction::Negative, INT8_AND_INT16)
@@ -81,7 +85,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     row(Code::Builtin(BuiltinOperator::RELU6), 3, |_| clamp(0.0, 6.0, BYTES_AND_INT16).done()),
     row(Code::Builtin(BuiltinOperator::RELU_0_TO_1), 1, |_| clamp(0.0, 1.0, BYTES).done()),
     row(Code::Builtin(BuiltinOperator::RELU_N1_TO_1), 1, |_| clamp(-1.0, 1.0, BYTES).done()),
-    row_of(Code::Builtin(BuiltinOperator::ROUND), 1, NARROW_TOO, |_| plain(Kernel::Round, UnaryOp::Round).done()),
+    Definition::up_to(1, Code::Builtin(BuiltinOperator::ROUND), NARROW_TOO, |_| {
+        plain(Kernel::Round, UnaryOp::Round).done()
+    }),
     row(Code::Builtin(BuiltinOperator::RSQRT), 3, |_| {
         plain(Kernel::Rsqrt, UnaryOp::InverseSquareRoot)
             .quantized(QuantizedFunction::InverseSquareRoot, INT8_AND_INT16)
@@ -93,14 +99,14 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
             zero.clone().less(x.clone()).subtract(x.less(zero))
         })
     }),
-    row_of(Code::Builtin(BuiltinOperator::SIN), 2, NARROW_TOO, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
+    Definition::up_to(2, Code::Builtin(BuiltinOperator::SIN), NARROW_TOO, |_| plain(Kernel::Sin, UnaryOp::Sine).done()),
     row(Code::Builtin(BuiltinOperator::SQRT), 2, |_| {
         plain(Kernel::Sqrt, UnaryOp::SquareRoot).quantized(QuantizedFunction::SquareRoot, INT8_AND_INT16).done()
     }),
     row(Code::Builtin(BuiltinOperator::SQUARE), 1, |_| {
         UnaryOperator::new(Kernel::Square, Input(0).multiply(Input(0))).done()
     }),
-    row_of(Code::Builtin(BuiltinOperator::TANH), 3, NARROW_TOO, |_| {
+    Definition::up_to(3, Code::Builtin(BuiltinOperator::TANH), NARROW_TOO, |_| {
         plain(Kernel::Tanh, UnaryOp::Tanh)
             .quantized(QuantizedFunction::Sigmoid { is_tanh: true }, BYTES_AND_INT16)
             .done()
@@ -108,16 +114,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 ];
 
 const fn row(code: Code, newest: i32, parse: fn(&Declaration<'_>) -> Parsed) -> Definition {
-    row_of(code, newest, const { &[input("x")] }, parse)
-}
-
-const fn row_of(
-    code: Code,
-    newest: i32,
-    inputs: &'static [crate::Input],
-    parse: fn(&Declaration<'_>) -> Parsed,
-) -> Definition {
-    Definition { code, versions: 1..=newest, inputs, parse }
+    Definition::up_to(newest, code, const { &[input("x")] }, parse)
 }
 
 /// The input of functions that TensorFlow Lite also computes on floats of 16 bits.

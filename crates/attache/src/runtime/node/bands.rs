@@ -1,4 +1,4 @@
-//! Runs nodes together, some rows of all their outputs after the other.
+//! Runs nodes together, some rows or pixels of all their outputs after the other.
 
 use std::mem;
 use std::ops::Range;
@@ -179,7 +179,7 @@ fn is_better_node_by_node(bands: &Bands, parts: usize, threads: usize) -> bool {
     let slower = if share * bands.pixels() < 2 * Isa::detect().lanes() { 1.5 } else { 1.0 };
     let banded = bands.nanoseconds * share as f64 / bands.units as f64 * slower + bands.whole as f64 / READ;
     let meetings = bands.nodes.len().saturating_sub(1) as f64 * (MEETING + MEETING_EACH * threads as f64);
-    let exchanged = (bands.made * bands.units / threads) as f64 / FETCHED;
+    let exchanged = bands.made as f64 * bands.units as f64 / threads as f64 / FETCHED;
     bands.nanoseconds / threads as f64 + meetings + exchanged < banded
 }
 
