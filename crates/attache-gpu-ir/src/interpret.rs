@@ -123,6 +123,7 @@ fn run(primitive: &Primitive, scalar: Scalar, inputs: &[&HostTensor]) -> Vec<Hos
         Primitive::Scatter { combination, rows } => {
             scatter(*combination, *rows, scalar, [inputs[0], inputs[1], inputs[2]])
         }
+        Primitive::Update => update([inputs[0], inputs[1], inputs[2]]),
         Primitive::Scan { axis, exclusive, reverse } => scan(*axis, *exclusive, *reverse, inputs[0]),
         Primitive::TopK { count } => return top_k(*count, inputs[0]),
         Primitive::Suppress(limits) => return suppress(limits, [inputs[0], inputs[1]]),
@@ -155,6 +156,17 @@ fn move_elements(map: &IndexMap, input: &HostTensor) -> HostTensor {
             .map(|(index, extent)| usize::try_from(index.evaluate(out)).ok().filter(|c| c < extent))
             .collect();
         coordinates.map_or(f64::from(map.fill.unwrap_or(0.0)), |coordinates| input.at(&coordinates))
+    })
+}
+
+fn update([operand, block, starts]: [&HostTensor; 3]) -> HostTensor {
+    let spare = operand.shape.iter().zip(block.shape.iter()).map(|(all, part)| (all - part) as f64);
+    let starts: Vec<usize> = starts.elements.iter().zip(spare).map(|(x, most)| x.clamp(0.0, most) as usize).collect();
+    HostTensor::from_fn(operand.shape.clone(), |out| {
+        let within =
+            |((place, start), part): ((&usize, &usize), &usize)| place.checked_sub(*start).filter(|at| at < part);
+        let at: Option<Vec<usize>> = out.iter().zip(&starts).zip(block.shape.iter()).map(within).collect();
+        at.map_or_else(|| operand.at(out), |at| block.at(&at))
     })
 }
 

@@ -93,6 +93,12 @@ pub enum Primitive {
         /// The number of rows of the output.
         rows: usize,
     },
+    /// Replaces a block of the operand. The block begins at these indices, each of which is clamped so that the block lies
+    /// inside of the operand.
+    ///
+    /// Inputs: the operand, which has axes, the block, of the operand's rank and no longer along any axis, and the integer
+    /// indices, one for each axis.
+    Update,
     /// Computes the prefix sums of the elements along an axis. Integer sums wrap.
     Scan {
         /// The axis along which elements are summed.
@@ -312,6 +318,7 @@ impl Primitive {
             Primitive::ArgReduce { .. } => "arg_reduce",
             Primitive::Gather(_) => "gather",
             Primitive::Scatter { .. } => "scatter",
+            Primitive::Update => "update",
             Primitive::Scan { .. } => "scan",
             Primitive::TopK { .. } => "top_k",
             Primitive::Suppress(_) => "suppress",
@@ -443,6 +450,21 @@ impl Primitive {
                     return Err(format!("{combination:?} of rows {updates} at places {places} of {operand}"));
                 }
                 Ok(vec![(scalar, output)])
+            }
+            Primitive::Update => {
+                arity(3)?;
+                let [(scalar, operand), (of_block, block), (of_starts, starts)] = [0, 1, 2].map(|at| inputs[at]);
+                let fits =
+                    operand.rank() == block.rank() && operand.iter().zip(block.iter()).all(|(all, part)| part <= all);
+                if !fits
+                    || operand.rank() == 0
+                    || of_block != scalar
+                    || of_starts != Scalar::I32
+                    || starts.extents() != [operand.rank()]
+                {
+                    return Err(format!("a block of {block} at {starts} indices of {operand}"));
+                }
+                Ok(vec![(scalar, operand.clone())])
             }
             Primitive::Scan { axis, .. } => {
                 arity(1)?;

@@ -290,6 +290,7 @@ impl fmt::Display for Details<'_> {
             Primitive::Map { expression, .. } => write!(f, "{expression}"),
             Primitive::IntMap { expression, .. } => write!(f, "{expression}"),
             Primitive::Reshape(shape) => write!(f, "{shape}"),
+            Primitive::Update => Ok(()),
             Primitive::Unpool { size } => write!(f, "{size:?}"),
             Primitive::IndexMap(map) => {
                 let coordinates: Vec<_> = map.coordinates.iter().map(|index| index.to_string()).collect();

@@ -590,7 +590,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 34] = [
+static KINDS: [(&str, Draw, usize); 36] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -625,6 +625,8 @@ static KINDS: [(&str, Draw, usize); 34] = [
     ("small_window", fused::small_window, 30),
     ("separable_bytes", fused::separable_bytes, 60),
     ("long_lines", long_lines, 40),
+    ("updates", fused::updates, 60),
+    ("joined", fused::joined, 60),
 ];
 
 #[test]
@@ -677,14 +679,14 @@ fn has_matrices(form: &Form) -> bool {
     form.device.limits().matrices != Matrices::Absent
 }
 
-/// Checks convolutions with cooperative matrices, which are emulated if the device has none, and asserts that
+/// Checks convolutions and matrix products with cooperative matrices, which are emulated if the device has none, and asserts that
 /// each variant that needs them was used.
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let convolutions = ["convolution", "separable", "large_convolution", "inner_convolution"];
-    assert!(convolutions.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
-    let mut seen = check_kinds(&form, |label| convolutions.contains(&label));
+    let products = ["convolution", "separable", "large_convolution", "inner_convolution"];
+    assert!(products.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
+    let mut seen = check_kinds(&form, |label| products.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
     let missing = variants().filter(|(name, needs)| *needs == VariantRequirement::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();

@@ -2,16 +2,17 @@
 //!
 //! These rules are applied in the order of the steps:
 //!
-//! - A map becomes the epilogue of the kernel that computes one of its inputs.
+//! - A map becomes one kernel with the maps that compute its inputs, and the epilogue of another kernel that computes one.
+//! - Maps that a concatenation or an update alone reads are computed where it loads them.
 //! - Padding with the data's zero point becomes the padding of the convolution that reads it.
 //! - A depthwise convolution, or an average pool with one output pixel, becomes the prologue of the pointwise
 //!   convolution that reads it.
 //! - Data movement, and integers that are only cast to float, are fused into their consumers, which read the source.
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
-//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. Two modules are passes of
-//! their own: `deferral`, which comes first, moves reshapes and transposes behind other steps, and `split`, which comes
-//! last, splits long reductions.
+//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. Three modules are passes of
+//! their own: `siblings`, which comes first, merges convolutions of the same data, `deferral`, which comes next, moves
+//! reshapes and transposes behind other steps, and `split`, which comes last, splits long reductions.
 
 mod compose;
 mod deferral;
@@ -19,15 +20,17 @@ mod order;
 mod padding;
 mod prologue;
 mod rows;
+mod siblings;
 mod split;
 mod strided;
 mod views;
 
-use attache_gpu_ir::{Expression, Primitive, Program, Scalar, Source, Step, ValueId};
+use attache_gpu_ir::{Primitive, Program, Scalar, Source, Step, ValueId};
 
 use self::compose::{Composed, read_once};
 pub(crate) use self::deferral::defer;
 use self::order::{Order, Position};
+pub(crate) use self::siblings::merge;
 pub(crate) use self::split::split;
 use self::views::Views;
 use crate::kernel::{DeviceLimits, Epilogue, Kernel, View};
@@ -66,6 +69,10 @@ fn uses(program: &Program) -> Vec<usize> {
     uses
 }
 
+fn is_map(kernel: &Kernel) -> bool {
+    matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. })
+}
+
 struct Fuser<'a> {
     program: &'a Program,
     uses: Vec<usize>,
@@ -83,16 +90,8 @@ impl Fuser<'_> {
             }
             return;
         }
-        let mut kernel = Kernel {
-            primitive: step.primitive.clone(),
-            inputs: step.inputs.clone(),
-            prologue: None,
-            epilogue: Epilogue::Float(Expression::Input(0)),
-            operands: Vec::new(),
-            views: Vec::new(),
-            outputs: step.outputs.clone(),
-            origins: vec![step.origin],
-        };
+        let (primitive, inputs) = (step.primitive.clone(), step.inputs.clone());
+        let mut kernel = Kernel::of(primitive, inputs, step.outputs.clone(), vec![step.origin]);
         if let Primitive::Convolution(_) = step.primitive {
             self.absorb_padding(&mut kernel);
         }
@@ -101,8 +100,9 @@ impl Fuser<'_> {
         }
         let kernel = match &step.primitive {
             Primitive::Reshape(_) => return,
-            Primitive::Map { .. } | Primitive::IntMap { .. } => self.join_producer(read_once(kernel)),
+            Primitive::Map { .. } | Primitive::IntMap { .. } => self.join_producers(read_once(kernel)),
             Primitive::Convolution(_) => self.fuse_prologue(kernel),
+            Primitive::Concatenate { .. } | Primitive::Update => self.compute_inputs(kernel),
             Primitive::Window(_) | Primitive::Resample(_) | Primitive::ArgReduce { .. } | Primitive::TopK { .. } => {
                 self.read_integers(kernel)
             }
@@ -114,16 +114,7 @@ impl Fuser<'_> {
     /// Adds a kernel that computes and stores the value, if it is a pending view.
     fn store(&mut self, id: ValueId) {
         let Some((View { value, source, map }, origins)) = self.views.take(id) else { return };
-        self.kernels.push(Kernel {
-            primitive: Primitive::IndexMap(map),
-            inputs: vec![source],
-            prologue: None,
-            epilogue: Epilogue::Float(Expression::Input(0)),
-            operands: Vec::new(),
-            views: Vec::new(),
-            outputs: vec![value],
-            origins,
-        });
+        self.kernels.push(Kernel::of(Primitive::IndexMap(map), vec![source], vec![value], origins));
     }
 
     /// Returns the position of the kernel that computes `id`, and the kernel, if `id` has only one reader and
@@ -133,29 +124,33 @@ impl Fuser<'_> {
         produced.then(|| self.kernels.maker(id)).flatten()
     }
 
-    /// Fuses a map into a kernel that computes one of its inputs in the map's own shape and type. If several qualify,
-    /// the last one is taken, since the map's other inputs may be computed by later kernels than the first. Returns the
-    /// fused kernel, or the map if none qualifies.
-    fn join_producer(&mut self, map: Kernel) -> Kernel {
+    /// Fuses a map with the kernels that compute its inputs in the map's own shape and type: with all that are maps, and
+    /// with one other. Returns the fused kernel, or the map if none qualifies.
+    fn join_producers(&mut self, mut map: Kernel) -> Kernel {
+        while let Some((position, joined)) = self.join_producer(&map) {
+            self.kernels.take(position);
+            map = joined;
+        }
+        map
+    }
+
+    /// Fuses a map with a kernel that computes one of its inputs: with a map if one qualifies. Of several, the last one is
+    /// taken, since the map's other inputs may be computed by later kernels than the first. Returns the position of that
+    /// kernel and the fused one.
+    fn join_producer(&self, map: &Kernel) -> Option<(Position, Kernel)> {
         let (shape, scalar) = match &map.primitive {
             Primitive::Map { shape, .. } => (shape, Scalar::F32),
             Primitive::IntMap { shape, .. } => (shape, Scalar::I32),
-            _ => return map,
+            _ => return None,
         };
         let mut candidates: Vec<(usize, (Position, &Kernel))> = (map.inputs.iter().enumerate())
             .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
             .collect();
-        candidates.sort_by_key(|(_, (position, _))| std::cmp::Reverse(*position));
+        candidates.sort_by_key(|(_, (position, kernel))| std::cmp::Reverse((is_map(kernel), *position)));
         let mut joined = (candidates.into_iter())
-            .filter_map(|(index, (position, kernel))| Some((position, self.joined(kernel, &map, index)?)));
-        match joined.next() {
-            Some((position, joined)) => {
-                self.kernels.take(position);
-                joined
-            }
-            None => map,
-        }
+            .filter_map(|(index, (position, kernel))| Some((position, self.joined(kernel, map, index)?)));
+        joined.next()
     }
 
     fn joined(&self, producer: &Kernel, map: &Kernel, index: usize) -> Option<Kernel> {
@@ -166,7 +161,7 @@ impl Fuser<'_> {
         kernel.origins.extend(&map.origins);
         kernel.origins.sort_unstable();
         kernel.origins.dedup();
-        let is_map = matches!(producer.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });
+        let is_map = is_map(producer);
         // Each input of the map is the producer's output or an operand. Operands that the kernel does not
         // have yet are added.
         let operand_indices: Vec<Option<usize>> = (map.inputs.iter())
@@ -205,8 +200,49 @@ impl Fuser<'_> {
         };
         let made = usize::from(kernel.prologue.is_some());
         let first = kernel.prologue.iter().flat_map(|first| first.inputs.iter().chain(&first.operands));
-        let read = kernel.inputs[made..].iter().chain(&kernel.operands).chain(first);
+        let own = kernel.inputs[made..].iter().chain(&kernel.operands);
+        let stored = own.filter(|id| kernel.computed(kernel.source(**id)).is_none());
+        let read = stored.chain(kernel.maps.iter().flat_map(|map| &map.inputs)).chain(first);
         read.filter(|id| !packed(id)).count() + usize::from(kernel.prologue.is_some())
+    }
+
+    /// Fuses the maps that compute what the kernel reads, itself or through a view, if nothing else reads it and no element
+    /// is computed more than once. Returns the kernel, fused or unchanged.
+    fn compute_inputs(&mut self, mut kernel: Kernel) -> Kernel {
+        // The indices of an update are read for each element.
+        let count = if kernel.primitive == Primitive::Update { 2 } else { kernel.inputs.len() };
+        if count >= self.limits.max_bindings {
+            return kernel;
+        }
+        let inputs = kernel.inputs.clone();
+        for id in inputs[..count].iter().copied() {
+            let is_own = inputs.iter().filter(|input| **input == id).count() == 1;
+            let source = kernel.source(id);
+            if !is_own || (source != id && !self.is_plain_view(id, source)) {
+                continue;
+            }
+            let Some((position, map)) = self.sole_producer(source).filter(|(_, map)| is_map(map)) else { continue };
+            let mut fused = kernel.clone();
+            let views = map.views.iter().filter(|view| !kernel.views.contains(view));
+            fused.views.extend(views.cloned());
+            fused.origins.extend(&map.origins);
+            fused.origins.sort_unstable();
+            fused.origins.dedup();
+            fused.maps.push(Kernel { views: Vec::new(), ..map.clone() });
+            if self.bindings(&fused) < self.limits.max_bindings {
+                kernel = fused;
+                self.kernels.take(position);
+            }
+        }
+        kernel
+    }
+
+    /// Whether a view with one reader is the output of one step, which reads its source, and repeats no element. A view of
+    /// a view may have other readers between.
+    fn is_plain_view(&self, id: ValueId, source: ValueId) -> bool {
+        let Source::Step(step) = self.program.value(id).source else { return false };
+        let elements = |id| self.program.shape(id).elements();
+        self.program.steps[step].inputs[0] == source && self.uses[id.index()] == 1 && elements(id) <= elements(source)
     }
 
     /// If the kernel's first input is a plain cast of integers to float, fuses the cast into the kernel,
@@ -240,7 +276,7 @@ impl Fuser<'_> {
 #[cfg(test)]
 mod tests {
     use attache_base::Shape;
-    use attache_gpu_ir::ConvolutionGeometry;
+    use attache_gpu_ir::{ConvolutionGeometry, Expression, Index, IndexMap};
 
     use super::*;
 
@@ -255,6 +291,63 @@ mod tests {
             transposed: false,
             zero_points: [0; 2],
         })
+    }
+
+    /// Returns the kernels of the halves of a tensor, rotated by angles and joined again: what attention does to positions.
+    fn rotated(max_bindings: usize) -> Vec<Kernel> {
+        let mut program = Program::default();
+        let data = program.input(Scalar::F32, [4, 16].into());
+        let angles = [0, 1].map(|_| program.input(Scalar::F32, [1, 8].into()));
+        let mut step = |primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+        let halves = [0, 8].map(|start| {
+            let coordinates = vec![Index::Axis(0), Index::Axis(1).plus(start)];
+            step(Primitive::IndexMap(IndexMap { output: vec![4, 8], coordinates, fill: None }), &[data])
+        });
+        let [x, y] = [0, 1].map(Expression::Input);
+        let map = |expression| Primitive::Map { expression, shape: [4, 8].into(), scalar: Scalar::F32 };
+        let parts = [(0, x.clone().subtract(y.clone())), (1, x.clone().add(y.clone()))].map(|(half, joined)| {
+            let products = [half, 1 - half].map(|side| {
+                step(map(x.clone().multiply(y.clone())), &[halves[side], angles[usize::from(side != half)]])
+            });
+            step(map(joined), &products)
+        });
+        let whole = step(Primitive::Concatenate { axis: 1 }, &parts);
+        program.outputs = vec![whole];
+        let kernels = fuse(&program, &DeviceLimits { max_bindings, ..DeviceLimits::default() });
+        crate::kernel::validate(&program, &kernels, "fusion").unwrap();
+        kernels
+    }
+
+    #[test]
+    fn a_rotation_is_one_kernel_where_bindings_suffice() {
+        let kernels = rotated(9);
+        assert_eq!((kernels.len(), kernels[0].maps.len(), kernels[0].reads().count()), (1, 2, 8));
+        assert_eq!(rotated(8).len(), 2, "one part is computed apart");
+        assert_eq!(rotated(4).len(), 5, "each product is stored");
+    }
+
+    /// Slices of a padded value are views of the same map. The map is stored, also where something else reads the padding.
+    #[test]
+    fn a_map_behind_two_moves_is_stored() {
+        for is_read in [false, true] {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [4, 6].into());
+            let mut step = |primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+            let expression = Expression::Input(0).add(Expression::Input(0));
+            let double = step(Primitive::Map { expression, shape: [4, 6].into(), scalar: Scalar::F32 }, &[data]);
+            let moved = |output: [usize; 2], plus: i64, fill| {
+                let coordinates = vec![Index::Axis(0), Index::Axis(1).plus(plus)];
+                Primitive::IndexMap(IndexMap { output: output.to_vec(), coordinates, fill })
+            };
+            let padded = step(moved([4, 8], -1, Some(0.0)), &[double]);
+            let slices = [0, 4].map(|start| step(moved([4, 4], start, None), &[padded]));
+            let joined = step(Primitive::Concatenate { axis: 1 }, &[slices[1], slices[0]]);
+            program.outputs = vec![joined];
+            program.outputs.extend(is_read.then_some(padded));
+            let kernels = fuse(&program, &DeviceLimits { max_bindings: 9, ..DeviceLimits::default() });
+            crate::kernel::validate(&program, &kernels, "fusion").unwrap();
+            assert!(kernels.iter().all(|kernel| kernel.maps.is_empty()), "{kernels:?}");
+        }
     }
 
     #[test]

@@ -176,10 +176,7 @@ impl<'a> Chains<'a> {
         let mut origins: Vec<usize> = members.iter().flat_map(|index| &self.kernel(*index).origins).copied().collect();
         origins.sort_unstable();
         origins.dedup();
-        let (primitive, operands) = (Primitive::Rows(rows), Vec::new());
-        let epilogue = Epilogue::Float(Expression::Input(0));
-        let prologue = None;
-        Some(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins })
+        Some(Kernel { views, ..Kernel::of(Primitive::Rows(rows), inputs, outputs, origins) })
     }
 }
 

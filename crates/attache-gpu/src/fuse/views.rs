@@ -96,6 +96,7 @@ impl Views {
 pub(super) fn reads_each_once(primitive: &Primitive) -> bool {
     match primitive {
         Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Concatenate { .. } => true,
+        Primitive::Update => true,
         Primitive::Window(_) | Primitive::Resample(_) | Primitive::MatMul { .. } => true,
         Primitive::Convolution(_) | Primitive::TopK { .. } | Primitive::Scan { .. } => false,
         Primitive::Suppress(_) => false,

@@ -64,6 +64,9 @@ pub struct Kernel {
     /// The kernel that computes the elements of the first input where this kernel would otherwise load them;
     /// `None` if all inputs are loaded.
     pub prologue: Option<Box<Kernel>>,
+    /// Maps whose elements this kernel computes where it would otherwise load them, so that they are not stored. Each
+    /// computes an input or the source of a view. Their views are among this kernel's.
+    pub maps: Vec<Kernel>,
     /// The expression applied to each element before it is stored. The identity for a map, whose own expression
     /// contains everything.
     pub epilogue: Epilogue,
@@ -78,13 +81,28 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Returns the kernel that performs the primitive alone.
+    #[must_use]
+    pub fn of(primitive: Primitive, inputs: Vec<ValueId>, outputs: Vec<ValueId>, origins: Vec<usize>) -> Self {
+        let epilogue = Epilogue::Float(Expression::Input(0));
+        let (prologue, maps, operands, views) = (None, Vec::new(), Vec::new(), Vec::new());
+        Self { primitive, inputs, prologue, maps, epilogue, operands, views, outputs, origins }
+    }
+
     /// Returns a boxed iterator over the values that the kernel and its prologue read from memory. For a
     /// view, this is its source.
     #[must_use]
     pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
         let made = usize::from(self.prologue.is_some());
         let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
-        Box::new(own.chain(self.prologue.iter().flat_map(|first| first.reads())))
+        let stored = own.filter(|id| self.computed(*id).is_none());
+        let mapped = self.maps.iter().flat_map(|map| &map.inputs).map(|id| self.source(*id));
+        Box::new(stored.chain(mapped).chain(self.prologue.iter().flat_map(|first| first.reads())))
+    }
+
+    /// Returns the index of the map that computes a value where this kernel loads it; `None` if the value is stored.
+    pub(crate) fn computed(&self, id: ValueId) -> Option<usize> {
+        self.maps.iter().position(|map| map.outputs[0] == id)
     }
 
     /// Returns the value that stores the elements of an input or operand: the source of its view, or the

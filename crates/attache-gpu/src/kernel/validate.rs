@@ -9,7 +9,7 @@ use super::{GpuError, GpuErrorKind, Kernel, roots};
 
 /// Checks kernels, which are in execution order. Each value that a kernel reads is an input, a constant, or
 /// the output of an earlier kernel. Each value is computed once. Each view is of a value that its kernel
-/// reads, and its source is available. All outputs of the program are computed. The error names the violation
+/// reads, and its source is available. Each map computes one input. All outputs of the program are computed. The error names the violation
 /// and `after`, the pass that made the kernels.
 pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Result<(), GpuError> {
     let roots = roots(program);
@@ -24,6 +24,12 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
             return Err(broken(format!("reads %{}, which no kernel before it makes", id.0)));
         }
         views(program, kernel).map_err(broken)?;
+        for map in &kernel.maps {
+            let readers = kernel.inputs.iter().filter(|id| kernel.source(**id) == map.outputs[0]).count();
+            if readers != 1 {
+                return Err(broken(format!("reads the map to %{} as {readers} inputs", map.outputs[0].0)));
+            }
+        }
         for id in &kernel.outputs {
             if std::mem::replace(&mut made[id.index()], true) {
                 return Err(broken(format!("makes %{}, which is there already", id.0)));
@@ -41,7 +47,8 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
 fn views(program: &Program, kernel: &Kernel) -> Result<(), String> {
     let prologue = kernel.prologue.as_deref();
     let read = |id: ValueId| {
-        let all = [Some(kernel), prologue].into_iter().flatten().flat_map(|k| k.inputs.iter().chain(&k.operands));
+        let own = [Some(kernel), prologue].into_iter().flatten().chain(&kernel.maps);
+        let all = own.flat_map(|k| k.inputs.iter().chain(&k.operands));
         all.into_iter().any(|other| *other == id)
     };
     for (index, view) in kernel.views.iter().enumerate() {
@@ -74,7 +81,7 @@ mod tests {
     use attache_gpu_ir::{Expression, Index, IndexMap, Primitive, Scalar};
 
     use super::*;
-    use crate::kernel::{Epilogue, View};
+    use crate::kernel::View;
 
     /// Returns a program and its only kernel: a square that reads a transposed input through a view.
     fn squared() -> (Program, Vec<Kernel>) {
@@ -85,16 +92,8 @@ mod tests {
         let expression = Expression::Input(0).multiply(Expression::Input(0));
         let primitive = Primitive::Map { expression, shape: [3, 2].into(), scalar: Scalar::F32 };
         program.outputs = program.step(primitive.clone(), &[moved], 1).unwrap();
-        let kernel = Kernel {
-            primitive,
-            inputs: vec![moved],
-            prologue: None,
-            epilogue: Epilogue::Float(Expression::Input(0)),
-            operands: Vec::new(),
-            views: vec![View { value: moved, source: input, map }],
-            outputs: program.outputs.clone(),
-            origins: vec![0, 1],
-        };
+        let views = vec![View { value: moved, source: input, map }];
+        let kernel = Kernel { views, ..Kernel::of(primitive, vec![moved], program.outputs.clone(), vec![0, 1]) };
         (program, vec![kernel])
     }
 

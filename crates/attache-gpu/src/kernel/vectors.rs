@@ -30,10 +30,10 @@ pub(crate) fn axes(from: &Shape, to: &Shape) -> Vec<Axis> {
 
 /// Returns the type of the elements that a kernel's primitive computes, before the epilogue.
 pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
-    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul, Reduce, Scan, Scatter};
+    use Primitive::{Concatenate, Convolution, Gather, IndexMap, MatMul, Reduce, Scan, Scatter, Update};
     let keeps = match kernel.primitive {
         IndexMap(_) | Concatenate { .. } | Gather(_) | Convolution(_) | MatMul { .. } => true,
-        Scan { .. } | Scatter { .. } => true,
+        Scan { .. } | Scatter { .. } | Update => true,
         Reduce { reduction, .. } => reduction != ReduceOp::Mean,
         _ => false,
     };
@@ -42,14 +42,14 @@ pub(crate) fn computed_scalar(program: &Program, kernel: &Kernel) -> Scalar {
 }
 
 /// Returns the vector width: how many adjacent elements one invocation computes. It is 4 if the output and
-/// every operand that is broadcast to it can be accessed in whole vectors, otherwise 1.
+/// every operand that is broadcast to it can be accessed in whole vectors, also in each of the kernel's maps, otherwise 1.
 pub(crate) fn vector_width(program: &Program, kernel: &Kernel) -> usize {
     let output = program.value(kernel.outputs[0]);
     let is_map = matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. });
     let broadcast = if is_map { &kernel.inputs } else { &kernel.operands };
     let whole = |from: &Shape| axes(from, &output.shape).first().is_none_or(|axis| axis.extent.is_multiple_of(4));
     let fits = output.shape.elements().is_multiple_of(4) && broadcast.iter().all(|id| whole(program.shape(*id)));
-    if fits { 4 } else { 1 }
+    if fits && kernel.maps.iter().all(|map| vector_width(program, map) == 4) { 4 } else { 1 }
 }
 
 #[cfg(test)]

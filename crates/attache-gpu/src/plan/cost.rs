@@ -47,11 +47,11 @@ impl DispatchCost {
         let bound: Vec<ValueId> = read(dispatch).collect();
         let joins = matches!(kernel.primitive, Primitive::Concatenate { .. });
         let written = match joins {
-            true => {
+            true if kernel.maps.is_empty() => {
                 let joined = kernel.inputs.iter().filter(|id| bound.contains(&kernel.source(**id)));
                 joined.map(|id| elements(program, *id)).sum()
             }
-            false => elements(program, kernel.outputs[0]),
+            _ => elements(program, kernel.outputs[0]),
         };
         let read = |id: &ValueId| {
             let reached = elements(program, *id).min(reached(program, kernel, *id, written));
@@ -68,7 +68,7 @@ impl DispatchCost {
             Binding::Read(_) | Binding::Packed(_) | Binding::Words(_) => 0,
         });
         let operations = match (joins, is_first) {
-            (true, _) => written * functions(&kernel.epilogue),
+            (true, _) => written * functions(&kernel.epilogue) + mapped(program, kernel),
             (false, true) => operations(program, kernel),
             (false, false) => 0,
         };
@@ -90,7 +90,8 @@ fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64
     let direct = if kernel.inputs.contains(&id) { written } else { 0 };
     let views = kernel.views.iter().filter(|view| view.source == id);
     let seen = views.map(|view| elements(program, view.value));
-    let first = kernel.prologue.as_ref().map(|first| reached(program, first, id, u64::MAX));
+    let first = kernel.prologue.iter().map(|first| &**first).chain(&kernel.maps);
+    let first = first.map(|first| reached(program, first, id, u64::MAX));
     seen.chain(first).fold(direct, u64::saturating_add)
 }
 
@@ -123,7 +124,13 @@ fn operations(program: &Program, kernel: &Kernel) -> u64 {
     let inputs: Vec<&Shape> = kernel.inputs.iter().map(|id| program.shape(*id)).collect();
     let after = outputs.saturating_mul(functions(&kernel.epilogue));
     let first = kernel.prologue.as_ref().map_or(0, |first| operations(program, first));
-    primitive(&kernel.primitive, &inputs, outputs).saturating_add(after).saturating_add(first)
+    let before = first.saturating_add(mapped(program, kernel));
+    primitive(&kernel.primitive, &inputs, outputs).saturating_add(after).saturating_add(before)
+}
+
+/// Returns the number of operations of the maps that a kernel computes where it loads their elements.
+fn mapped(program: &Program, kernel: &Kernel) -> u64 {
+    kernel.maps.iter().map(|map| operations(program, map)).fold(0, u64::saturating_add)
 }
 
 /// Returns the number of operations of a primitive that computes `outputs` elements from inputs of these
@@ -177,7 +184,8 @@ fn primitive(primitive: &Primitive, inputs: &[&Shape], outputs: u64) -> u64 {
         | Primitive::IndexMap(_)
         | Primitive::Concatenate { .. }
         | Primitive::Gather(_)
-        | Primitive::Unpool { .. } => 0,
+        | Primitive::Unpool { .. }
+        | Primitive::Update => 0,
     }
 }
 

@@ -48,6 +48,7 @@ static TABLE: &[Variant] = &[
     reduction::top_k::VARIANT,
     reduction::top_k_group::VARIANT,
     elementwise::unpool::VARIANT,
+    elementwise::update::VARIANT,
     reduction::window::VARIANT,
     reduction::window_group::VARIANT,
 ];
@@ -80,7 +81,7 @@ pub fn variants() -> impl Iterator<Item = (&'static str, VariantRequirement)> {
 ///
 /// Panics if the program was not checked, for example if an extent does not fit 32 bits.
 pub fn write(program: &Program, kernel: &Kernel, storages: &StorageFormats, limits: &DeviceLimits) -> GeneratedKernel {
-    let context = Context { program, storages, limits, views: &kernel.views };
+    let context = Context { program, storages, limits, views: &kernel.views, maps: &kernel.maps };
     let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
     let applies = |variant: &&Variant| takes_prologues(variant) && (variant.applies)(&context, kernel);
     let applying: Vec<&Variant> = TABLE.iter().filter(applies).collect();

@@ -4,16 +4,18 @@ use std::borrow::Cow;
 
 use attache_gpu_ir::{Program, Source, ValueId};
 
-use crate::kernel::{DeviceLimits, StorageFormats, View};
+use crate::kernel::{DeviceLimits, Kernel, StorageFormats, View};
 
 /// What a variant receives besides the kernel: the program, the storage formats of its values, the device's
-/// limits and the kernel's views.
+/// limits, the kernel's views and its maps.
 pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) storages: &'a StorageFormats,
     pub(crate) limits: &'a DeviceLimits,
     /// The inputs and operands that the kernel loads through index maps.
     pub(crate) views: &'a [View],
+    /// The maps whose elements the kernel computes where it loads them.
+    pub(crate) maps: &'a [Kernel],
 }
 
 impl<'a> Context<'a> {

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, Value, ValueId};
 
-use crate::kernel::{Epilogue, Kernel, axes, computed_scalar};
+use crate::kernel::{Epilogue, Kernel, StorageFormat, axes, computed_scalar};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{expression, functions, integer, vector};
+use crate::wgsl::writer::keeps_vectors;
 use crate::wgsl::{Context, Writer, integer_expression};
 
 /// Returns the WGSL type of one element that a kernel's primitive passes to `store`.
@@ -218,20 +219,58 @@ fn int_epilogue(
 /// Adds the WGSL function `store(g)`, which computes and stores unit `g` of a float or integer map. The map's
 /// inputs are loaded like operands of an epilogue.
 pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, vector_width: usize) {
-    let program = context.program;
-    let (id, inputs) = (kernel.outputs[0], kernel.inputs.len());
-    let output = program.value(id);
+    let id = kernel.outputs[0];
+    let [variables, value] = mapped(writer, context, (kernel, ""), vector_width);
+    let array = if vector_width == 1 { writer.write_own(id) } else { writer.write(id, vector_width) };
+    writer.function(&format!("fn store(g: u32) {{\n{variables}    {}\n}}\n", array.write("g", &value)));
+}
+
+/// Returns WGSL that defines the variables of a map's expression for unit `g`, and WGSL of its value there. Adds the
+/// functions that they call, whose names start with `name`.
+fn mapped(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    (kernel, name): (&Kernel, &str),
+    vector_width: usize,
+) -> [String; 2] {
+    let (program, inputs) = (context.program, kernel.inputs.len());
+    let output = program.value(kernel.outputs[0]);
     let is_integer = matches!(kernel.primitive, Primitive::IntMap { .. });
     let element = if is_integer { "i32" } else { "f32" };
     for (index, id) in kernel.inputs.iter().enumerate() {
-        operand(writer, &format!("operand{index}"), (*id, program.value(*id)), &output.shape, (element, vector_width));
+        let (name, value) = (format!("{name}operand{index}"), program.value(*id));
+        operand(writer, &name, (*id, value), &output.shape, (element, vector_width));
     }
-    let array = if vector_width == 1 { writer.write_own(id) } else { writer.write(id, vector_width) };
     let value = match &kernel.primitive {
         Primitive::Map { expression, .. } => float_epilogue(writer, expression, output.scalar, vector_width),
-        Primitive::IntMap { expression, .. } => int_epilogue(writer, "int_value", expression, (inputs, vector_width)),
+        Primitive::IntMap { expression, .. } => {
+            int_epilogue(writer, &format!("{name}int_value"), expression, (inputs, vector_width))
+        }
         other => unreachable!("{} is no map", other.name()),
     };
-    let variables: String = (0..inputs).map(|index| format!("    let x{index} = operand{index}(g);\n")).collect();
-    writer.function(&format!("fn store(g: u32) {{\n{variables}    {}\n}}\n", array.write("g", &value)));
+    let variable = |index: usize| format!("    let x{index} = {name}operand{index}(g);\n");
+    [(0..inputs).map(variable).collect(), value]
+}
+
+/// Binds a value for reading like [`Writer::read`], where one of the kernel's maps may compute it, or the source of its
+/// view.
+pub(crate) fn elements(writer: &mut Writer<'_>, context: &Context<'_>, id: ValueId, vector_width: usize) -> Array {
+    let view = context.views.iter().find(|view| view.value == id);
+    let source = view.map_or(id, |view| view.source);
+    let Some(index) = context.maps.iter().position(|map| map.outputs[0] == source) else {
+        return writer.read(id, vector_width);
+    };
+    let shape = context.program.shape(source);
+    let width = view.map_or(vector_width, |view| if keeps_vectors(&view.map, shape) { vector_width } else { 1 });
+    let scalar = context.program.value(source).scalar;
+    let name = format!("map{index}_");
+    let [variables, value] = mapped(writer, context, (&context.maps[index], &name), width);
+    let loaded = vector(element(scalar), width);
+    writer.function(&format!("fn {name}(g: u32) -> {loaded} {{\n{variables}    return {value};\n}}\n"));
+    let storage = if scalar == Scalar::F32 { StorageFormat::F32 } else { StorageFormat::I32 };
+    let array = Array::new(format!("map{index}"), storage, width).fetched(name, width);
+    match view {
+        Some(view) => writer.through(array, (&view.map, shape), [width, vector_width]),
+        None => array,
+    }
 }

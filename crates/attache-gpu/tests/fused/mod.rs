@@ -54,6 +54,84 @@ pub(crate) fn views(random: &mut Random) -> Program {
     program
 }
 
+/// Generates a program that replaces a block of a tensor, at indices of which some are out of range. A map may compute the
+/// block, which may then be transposed, and another may follow.
+pub(crate) fn updates(random: &mut Random) -> Program {
+    let scalar = random.pick(&[Scalar::F32, Scalar::I32]);
+    let rank = 1 + random.below(4);
+    let operand: Shape = (0..rank).map(|_| random.pick(&[1, 2, 3, 4, 8])).collect();
+    let mut part = |all: &usize| if random.below(2) == 0 { *all } else { 1 + random.below(*all) };
+    let block: Shape = operand.iter().map(&mut part).collect();
+    let mut program = Program::default();
+    let [kept, starts] =
+        [(scalar, operand.clone()), (Scalar::I32, [rank].into())].map(|(scalar, shape)| program.input(scalar, shape));
+    let is_swapped = rank > 1 && random.below(2) == 0;
+    let mut made = block.to_vec();
+    if is_swapped {
+        made.swap(0, 1);
+    }
+    let mut replaced = twice(&mut program, scalar, made.into(), random.below(3));
+    if is_swapped {
+        let axes = (0..rank).map(|axis| Index::Axis(if axis < 2 { 1 - axis } else { axis }));
+        let swap = IndexMap { output: block.to_vec(), coordinates: axes.collect(), fill: None };
+        replaced = program.step(Primitive::IndexMap(swap), &[replaced], 0).unwrap()[0];
+    }
+    let updated = program.step(Primitive::Update, &[kept, replaced, starts], 0).unwrap()[0];
+    program.outputs = vec![updated];
+    if scalar == Scalar::F32 && random.below(3) == 0 {
+        let expression = Expression::Input(0).add(Expression::Constant(0.5));
+        program.outputs = program.step(Primitive::Map { expression, shape: operand, scalar }, &[updated], 0).unwrap();
+    }
+    program
+}
+
+/// Generates a program of a concatenation whose parts are computed by maps, of halves of a tensor or of inputs.
+pub(crate) fn joined(random: &mut Random) -> Program {
+    let scalar = random.pick(&[Scalar::F32, Scalar::F32, Scalar::I32]);
+    let (axis, half) = (random.below(4), random.image());
+    let mut program = Program::default();
+    let mut whole = half.to_vec();
+    whole[axis] *= 2;
+    let data = program.input(Scalar::F32, whole.into());
+    let angle = program.input(Scalar::F32, half[random.below(5)..].into());
+    let mut parts = Vec::new();
+    for part in 0..2 + random.below(2) {
+        if part == 2 || scalar == Scalar::I32 {
+            parts.push(twice(&mut program, scalar, half.clone(), random.below(3)));
+            continue;
+        }
+        let mut side = |at: usize| {
+            let place = |a: usize| if a == axis { Index::Axis(a).plus((at * half[a]) as i64) } else { Index::Axis(a) };
+            let slice = IndexMap { output: half.to_vec(), coordinates: (0..4).map(place).collect(), fill: None };
+            program.step(Primitive::IndexMap(slice), &[data], 0).unwrap()[0]
+        };
+        let sides = [side(part), side(1 - part)];
+        let [x, y] = [0, 1].map(Expression::Input);
+        let product = Primitive::Map { expression: x.clone().multiply(y.clone()), shape: half.clone(), scalar };
+        let products = sides.map(|side| program.step(product.clone(), &[side, angle], 0).unwrap()[0]);
+        let sum = Primitive::Map { expression: x.subtract(y), shape: half.clone(), scalar };
+        parts.push(program.step(sum, &products, 0).unwrap()[0]);
+    }
+    program.outputs = program.step(Primitive::Concatenate { axis }, &parts, 0).unwrap();
+    program
+}
+
+/// Adds an input of this shape and returns it after this many maps that double it.
+fn twice(program: &mut Program, scalar: Scalar, shape: Shape, times: usize) -> ValueId {
+    let input = program.input(scalar, shape.clone());
+    let double = match scalar {
+        Scalar::F32 => {
+            let expression = Expression::Input(0).add(Expression::Input(0));
+            Primitive::Map { expression, shape, scalar }
+        }
+        Scalar::I32 => {
+            let expression = IntExpression::Input(0).add(IntExpression::Input(0));
+            Primitive::IntMap { expression, shape }
+        }
+    };
+    (0..times).fold(input, |at, _| program.step(double.clone(), &[at], 0).unwrap()[0])
+}
+
 /// Generates a program that normalises the rows of a tensor by reductions and maps.
 pub(crate) fn rows(random: &mut Random) -> Program {
     let shape: Shape = (0..4).map(|_| random.pick(&[1, 2, 3, 4, 7, 24])).collect();

@@ -1,15 +1,12 @@
 //! DYNAMIC_UPDATE_SLICE: the first input with a block replaced by the second one. The third input has the block's first
 //! index on each axis; indices are clamped so that the block lies inside.
 
-use attache_base::{DataType, Shape, strides};
-use attache_gpu_ir::IntExpression::Input;
-use attache_gpu_ir::{Expression, Gather, IntBinaryOp, IntExpression, Primitive, ValueId};
+use attache_base::{Shape, strides};
+use attache_gpu_ir::Primitive;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::positions;
 use crate::shared::support::refuse;
-use crate::shared::view::View;
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -58,26 +55,6 @@ fn replace(output: &mut [u8], operand: &Shape, update: &[u8], part: &Shape, star
     }
 }
 
-/// Emits, for an axis along which the block is shorter than the operand, the place in the block of each index of the axis,
-/// `[extent, 1]`. Places outside of the block are negative, or `part` or more.
-fn places(lowering: &mut Lowering<'_>, axis: usize, [extent, part]: [usize; 2]) -> Result<ValueId, Unsupported> {
-    let shape = Shape::from([extent, 1]);
-    let all = positions::list(lowering, shape.clone(), |index| index as i32)?;
-    let starts = lowering.input(2)?;
-    let start = View::slices(lowering.input_shape(2)?, 0, axis, 1).lower(lowering, starts)?;
-    let place = Input(0).subtract(Input(1).clamp((0, (extent - part) as i32)));
-    lowering.int_map(place, &shape, &[all, start])
-}
-
-/// Emits 1 for the places that lie in the block, else 0, in the shape `shape`.
-fn inside(lowering: &mut Lowering<'_>, places: ValueId, part: usize, shape: &Shape) -> Result<ValueId, Unsupported> {
-    let less = |a: IntExpression, b: i32| a.binary(IntBinaryOp::Less, IntExpression::Constant(b));
-    let inside = less(Input(0), 0).select(IntExpression::Constant(0), less(Input(0), part as i32));
-    let all = lowering.shape(places).clone();
-    let inside = lowering.int_map(inside, &all, &[places])?;
-    lowering.reshape(inside, shape)
-}
-
 impl Operator for DynamicUpdateSlice {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [operand, update, indices] = inputs.required();
@@ -105,31 +82,15 @@ impl Operator for DynamicUpdateSlice {
         Some(0)
     }
 
-    /// Gathers, for each element, the one of the block that may replace it, and selects those that lie in the block.
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-        let (operand, update) = (lowering.input_shape(0)?.clone(), lowering.input_shape(1)?.clone());
-        check(&operand, &update, lowering.input_shape(2)?).map_err(refuse)?;
-        let mut block = lowering.input(1)?;
-        let mut insides = Vec::new();
-        for (axis, (extent, part)) in
-            operand.iter().zip(update.iter()).enumerate().filter(|(_, (all, part))| all != part)
-        {
-            let places = places(lowering, axis, [*extent, *part])?;
-            block = lowering.emit(Primitive::Gather(Gather { batch: 0, axis }), &[block, places])?;
-            let mut shape = vec![1; operand.rank()];
-            shape[axis] = *extent;
-            insides.push(inside(lowering, places, *part, &shape.into())?);
+        let (operand, block) = (lowering.input_shape(0)?, lowering.input_shape(1)?);
+        check(operand, block, lowering.input_shape(2)?).map_err(refuse)?;
+        if operand == block {
+            let block = lowering.input(1)?;
+            return lowering.output(0, block);
         }
-        let is_real = matches!(lowering.input_fact(0)?.data_type, DataType::Float32 | DataType::Float16);
-        let inputs = [&[lowering.input(0)?, block], &insides[..]].concat();
-        let output = if is_real {
-            let choose = |rest, mask| Expression::Input(mask).select(rest, Expression::Input(0));
-            let chosen = (2..inputs.len()).fold(Expression::Input(1), choose);
-            lowering.map(chosen, &operand, &inputs)?
-        } else {
-            let chosen = (2..inputs.len()).fold(Input(1), |rest, mask| Input(mask).select(rest, Input(0)));
-            lowering.int_map(chosen, &operand, &inputs)?
-        };
+        let inputs = [lowering.input(0)?, lowering.input(1)?, lowering.input(2)?];
+        let output = lowering.emit(Primitive::Update, &inputs)?;
         lowering.output(0, output)
     }
 }

@@ -7,17 +7,16 @@ mod validate;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Source, Value, ValueId};
+use attache_gpu_ir::{IntExpression, Primitive, Program, Source, Value, ValueId};
 
 use self::pack::weights;
 use self::validate::validate_report;
 use super::hazards::Hazards;
 use super::weights::Weight;
 use super::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
-use crate::fuse::{defer, fuse, split};
+use crate::fuse::{defer, fuse, merge, split};
 use crate::kernel::{
-    DeviceLimits, Epilogue, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots,
-    validate,
+    DeviceLimits, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots, validate,
 };
 use crate::layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 use crate::variants::write;
@@ -66,7 +65,7 @@ impl PlanReport {
     ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
-        let mut program = defer(&program);
+        let mut program = defer(&merge(&program, limits));
         settle_reshapes(&mut program);
         let fused = fuse(&program, limits);
         validate(&program, &fused, "fusion")?;
@@ -228,10 +227,7 @@ fn narrow_outputs(program: &mut Program, storages: &mut StorageFormats, planned:
         program.values[narrow.index()].bytes = program.value(wide).bytes;
         storages.extend(program);
         program.outputs[output] = narrow;
-        let epilogue = Epilogue::Float(Expression::Input(0));
-        let operands = Vec::new();
-        let (inputs, prologue, outputs, views) = (vec![wide], None, vec![narrow], Vec::new());
-        kernels.push(Kernel { primitive, inputs, prologue, epilogue, operands, views, outputs, origins });
+        kernels.push(Kernel::of(primitive, vec![wide], vec![narrow], origins));
     }
     kernels
 }

@@ -1,13 +1,13 @@
 //! Variant `concatenate`: concatenation along an axis. Each invocation finds the input that its element comes
 //! from. If there are more inputs than one shader can bind, several dispatches each write a part of the
-//! output.
+//! output. Inputs that maps compute are computed where they are loaded.
 
 use attache_gpu_ir::{Primitive, ValueId};
 
 use crate::kernel::{Kernel, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::accessor::Array;
-use crate::wgsl::epilogue::store_anywhere;
+use crate::wgsl::epilogue::{elements, store_anywhere};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
@@ -25,7 +25,11 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let vector_width =
         if runs.iter().all(|run| run.is_multiple_of(4)) { vector_width(context.program, kernel) } else { 1 };
     let runs: Vec<usize> = runs.iter().map(|run| run / vector_width).collect();
-    let at_once = (context.limits.max_bindings - 1).saturating_sub(kernel.operands.len()).max(1);
+    // With maps, fusion has counted what is bound.
+    let at_once = match kernel.maps.len() {
+        0 => (context.limits.max_bindings - 1).saturating_sub(kernel.operands.len()).max(1),
+        _ => kernel.inputs.len(),
+    };
     let mut start = 0;
     let mut shaders = Vec::new();
     for (inputs, lengths) in kernel.inputs.chunks(at_once).zip(runs.chunks(at_once)) {
@@ -47,7 +51,7 @@ fn part(
     vector_width: usize,
 ) -> Shader {
     let mut writer = Writer::new(VARIANT.name, context);
-    let arrays: Vec<Array> = inputs.iter().map(|id| writer.read(*id, vector_width)).collect();
+    let arrays: Vec<Array> = inputs.iter().map(|id| elements(&mut writer, context, *id, vector_width)).collect();
     store_anywhere(&mut writer, context, kernel, vector_width);
     let length: usize = lengths.iter().sum();
     let elements = context.program.shape(kernel.outputs[0]).elements() / vector_width;

@@ -6,3 +6,4 @@ pub(super) mod index_map;
 pub(super) mod map;
 pub(super) mod resample;
 pub(super) mod unpool;
+pub(super) mod update;

@@ -8,6 +8,7 @@ mod indexed_load;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use attache_base::Shape;
 use attache_gpu_ir::{IndexMap, Program, ValueId};
 
 use self::indexed_load::fetching;
@@ -104,7 +105,7 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
-        let Context { program, storages, views, limits } = context;
+        let Context { program, storages, views, limits, .. } = context;
         let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
         let (space, halves, matrices, collected) = (limits.params.space(), false, false, None);
         Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
@@ -174,9 +175,19 @@ impl<'a> Writer<'a> {
     pub(crate) fn fetch(&mut self, source: ValueId, map: &IndexMap, vector_width: usize) -> Array {
         let shape = self.program.shape(source);
         let width = if keeps_vectors(map, shape) { vector_width } else { 1 };
-        let array = self.bind(Binding::Read(source), self.storages.of(source), width);
-        self.functions.push_str(&array.reader());
-        let text = fetching(self, &array, (map, shape), [width, vector_width]);
+        let array = self.read_stored(source, width);
+        self.through(array, (map, shape), [width, vector_width])
+    }
+
+    /// Returns the output of an index map over `array`, which has this shape and is read `width` elements at a time, for
+    /// reading `vector_width` elements at a time.
+    pub(crate) fn through(
+        &mut self,
+        array: Array,
+        map: (&IndexMap, &Shape),
+        [width, vector_width]: [usize; 2],
+    ) -> Array {
+        let text = fetching(self, &array, map, [width, vector_width]);
         self.functions.push_str(&text);
         let name = format!("fetch_{}", array.name());
         array.fetched(name, vector_width)
