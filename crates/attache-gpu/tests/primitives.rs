@@ -571,6 +571,27 @@ fn matmul(random: &mut Random) -> Program {
     one(Primitive::MatMul { transposed, order: if random.below(2) == 0 { order } else { Vec::new() } }, &[left, right])
 }
 
+/// Generates a program of a matrix product that is large in some axes, of matrices that are slices of others.
+fn large_matmul(random: &mut Random) -> Program {
+    let mut extent = || random.pick(&[1, 4, 20, 32, 68]) + random.pick(&[0, 0, 0, 1]);
+    let [rows, depth, columns] = [extent(), extent() * 2, extent()];
+    let transposed = [random.below(2) == 0, random.below(2) == 0];
+    let batch = random.pick(&[1, 3]);
+    let mut program = Program::default();
+    let inputs = [[rows, depth], [depth, columns]].map(|[first, second]| {
+        let is_swapped = transposed[program.inputs.len()];
+        let [first, second] = if is_swapped { [second, first] } else { [first, second] };
+        let before = random.pick(&[0, 0, 4, 1]);
+        let whole = program.input(Scalar::F32, [batch, first, before + second].into());
+        let coordinates = vec![Index::Axis(0), Index::Axis(1), Index::Axis(2).plus(before as i64)];
+        let slice = IndexMap { output: vec![batch, first, second], coordinates, fill: None };
+        program.step(Primitive::IndexMap(slice), &[whole], 0).unwrap()[0]
+    });
+    let order = if random.below(3) == 0 { vec![0, 2, 1] } else { Vec::new() };
+    program.outputs = program.step(Primitive::MatMul { transposed, order }, &inputs, 0).unwrap();
+    program
+}
+
 /// Generates a program whose outputs are an input, a constant, a reshaped value, and a value that is listed
 /// twice.
 fn odd_outputs(random: &mut Random) -> Program {
@@ -590,7 +611,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 36] = [
+static KINDS: [(&str, Draw, usize); 37] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -627,6 +648,7 @@ static KINDS: [(&str, Draw, usize); 36] = [
     ("long_lines", long_lines, 40),
     ("updates", fused::updates, 60),
     ("joined", fused::joined, 60),
+    ("large_matmul", large_matmul, 60),
 ];
 
 #[test]
@@ -684,7 +706,7 @@ fn has_matrices(form: &Form) -> bool {
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let products = ["convolution", "separable", "large_convolution", "inner_convolution"];
+    let products = ["convolution", "separable", "large_convolution", "inner_convolution", "matmul", "large_matmul"];
     assert!(products.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
     let mut seen = check_kinds(&form, |label| products.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));

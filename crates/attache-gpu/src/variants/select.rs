@@ -34,6 +34,8 @@ static TABLE: &[Variant] = &[
     elementwise::index_map::VARIANT,
     elementwise::map::VARIANT,
     convolution::matmul::VARIANT,
+    convolution::matmul_group::VARIANT,
+    convolution::matmul_matrix::VARIANT,
     convolution::matmul_tiled::VARIANT,
     reduction::reduce::VARIANT,
     reduction::reduce_group::VARIANT,
@@ -63,6 +65,7 @@ static NEEDS: &[(Variant, VariantRequirement)] = &[
     (convolution::conv_staged_bytes::VARIANT, VariantRequirement::Bytes),
     (convolution::conv_staged_matrix::VARIANT, VariantRequirement::Matrices),
     (convolution::conv_winograd::VARIANT, VariantRequirement::F32Storage),
+    (convolution::matmul_matrix::VARIANT, VariantRequirement::Matrices),
 ];
 
 /// Returns the name of every variant and what it requires of the device and configuration.

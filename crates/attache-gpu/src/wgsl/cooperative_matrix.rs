@@ -29,10 +29,12 @@ pub(crate) struct Products<'a> {
     pub(crate) is_emulated: bool,
     /// Work-group memory of the data matrices.
     pub(crate) data: Rows,
-    /// The packed weights in a storage buffer: one matrix after the other, each row by row.
+    /// The packed weights in a storage buffer, or in work-group memory: one matrix after the other.
     pub(crate) weights: &'a Array,
     /// Work-group memory to which accumulator matrices are stored.
     pub(crate) sums: Rows,
+    /// Whether the data matrices, and the weight matrices, are stored column by column.
+    pub(crate) transposed: [bool; 2],
 }
 
 impl Products<'_> {
@@ -41,6 +43,9 @@ impl Products<'_> {
     pub(crate) fn functions(&self) -> String {
         if !self.is_emulated {
             return String::new();
+        }
+        if self.transposed != [false; 2] {
+            return self.any_products() + &self.store_sums();
         }
         // The bounds of the outer loop are known only at run time. A driver would unroll a loop with a constant trip
         // count at each of many calls, and compile for a long time.
@@ -57,16 +62,53 @@ impl Products<'_> {
             at += {vectors}u;
         }}
     }}
-    return added;\n}}
-fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
-    let to = start + invocation % {SUBGROUP}u / 2u * {pitch}u + invocation % 2u * 2u;
-    {sums}[to] = stored[0];
-    {sums}[to + 1u] = stored[1];\n}}\n",
+    return added;\n}}\n",
             stride = self.data.stride,
             data = self.data.name,
             vectors = SIDE / 4,
             first = self.weights.word("at"),
             second = self.weights.word("at + 1u"),
+        ) + &self.store_sums()
+    }
+
+    /// Returns the function that multiplies matrices of which at least one is stored column by column.
+    fn any_products(&self) -> String {
+        let line =
+            |start: &str, line: &str, stride: usize, of: &str| format!("{start} + {line} * {stride}u + {of} / 4u");
+        let of_data = match self.transposed[0] {
+            false => line("data", "row", self.data.stride, "k"),
+            true => line("data", "k", self.data.stride, "row"),
+        };
+        let of_weights = match self.transposed[1] {
+            false => line("weights", "k", SIDE / 4, "column"),
+            true => line("weights", "column", SIDE / 4, "k"),
+        };
+        format!(
+            "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, invocation: u32) -> array<vec4<f32>, 2> {{
+    var added = sums;
+    let row = invocation % {SUBGROUP}u / 2u;
+    for (var at = data; at < data + {SIDE}u; at++) {{
+        let k = at - data;
+        let x = f32({data}[{of_data}][{of_row}]);
+        for (var index = 0u; index < 8u; index++) {{
+            let column = invocation % 2u * 8u + index;
+            added[index / 4u][index % 4u] += x * f32({weights}[{of_column}]);
+        }}
+    }}
+    return added;\n}}\n",
+            data = self.data.name,
+            of_row = if self.transposed[0] { "row % 4u" } else { "k % 4u" },
+            weights = self.weights.word(&of_weights),
+            of_column = if self.transposed[1] { "k % 4u" } else { "column % 4u" },
+        )
+    }
+
+    fn store_sums(&self) -> String {
+        format!(
+            "fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
+    let to = start + invocation % {SUBGROUP}u / 2u * {pitch}u + invocation % 2u * 2u;
+    {sums}[to] = stored[0];
+    {sums}[to + 1u] = stored[1];\n}}\n",
             pitch = self.sums.stride,
             sums = self.sums.name,
         )
@@ -83,22 +125,23 @@ fn store_sums(start: u32, stored: array<vec4<f32>, 2>, invocation: u32) {{
     /// Returns WGSL that loads the data matrix that starts at vec4 `at` of its work-group memory, as `name`.
     pub(crate) fn load_data(&self, name: &str, at: &str) -> String {
         let Rows { name: memory, stride } = self.data;
-        self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride))
+        self.load(name, at, 'A', (&format!("{memory}[{name}_at]"), stride, self.transposed[0]))
     }
 
     /// Returns WGSL that loads the weight matrix that starts at vec4 `at` of the packed weights, as `name`.
     pub(crate) fn load_weights(&self, name: &str, at: &str) -> String {
-        self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4))
+        self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4, self.transposed[1]))
     }
 
     /// Returns WGSL that loads a matrix as `name`. The index is bound to a name first, because naga accepts
     /// only a named index in a pointer expression.
-    fn load(&self, name: &str, at: &str, role: char, (element, stride): (&str, usize)) -> String {
+    fn load(&self, name: &str, at: &str, role: char, (element, stride, by_columns): (&str, usize, bool)) -> String {
+        let load = if by_columns { "coopLoad" } else { "coopLoadT" };
         let mut text = format!("    let {name}_at = {at};\n");
         let _ = match self.is_emulated {
             true => writeln!(text, "    let {name} = {name}_at;"),
             false => {
-                writeln!(text, "    let {name} = coopLoadT<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{element}, {stride}u);")
+                writeln!(text, "    let {name} = {load}<coop_mat{SIDE}x{SIDE}<f16, {role}>>(&{element}, {stride}u);")
             }
         };
         text

@@ -229,7 +229,7 @@ impl Tiling {
     fn products<'a>(&self, matrices: Matrices, weights: &'a Array) -> Products<'a> {
         let (data, sums) =
             (Rows { name: "memory", stride: self.stride() }, Rows { name: "sums", stride: self.pitch() });
-        Products { is_emulated: matrices == Matrices::Emulated, data, weights, sums }
+        Products { is_emulated: matrices == Matrices::Emulated, data, weights, sums, transposed: [false; 2] }
     }
 
     fn staging(&self) -> Staging {

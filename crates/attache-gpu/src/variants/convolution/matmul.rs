@@ -75,6 +75,26 @@ impl Product {
     }
 }
 
+/// Returns the product with strides in the values from which views are read, and the first element of each input;
+/// `None` if a view has its elements at uneven distances.
+pub(super) fn in_place(context: &Context<'_>, kernel: &Kernel) -> Option<(Product, [usize; 2])> {
+    let Primitive::MatMul { transposed, .. } = &kernel.primitive else { return None };
+    let (mut product, mut offsets) = (Product::of(context, kernel), [0; 2]);
+    for input in 0..2 {
+        let id = kernel.inputs[input];
+        let Some(view) = context.views.iter().find(|view| view.value == id) else { continue };
+        let (offset, strides) = view.strides(context.program.shape(view.source))?;
+        let shape = context.program.shape(id);
+        let (outer, matrix) = strides.split_at(shape.rank() - 2);
+        let missing = product.outer.len() - outer.len();
+        let own = outer.iter().zip(shape.iter()).map(|(stride, extent)| if *extent == 1 { 0 } else { *stride });
+        let matrix = if transposed[input] { [matrix[1], matrix[0]] } else { [matrix[0], matrix[1]] };
+        product.inputs[input] = std::iter::repeat_n(0, missing).chain(own).chain(matrix).collect();
+        offsets[input] = offset;
+    }
+    Some((product, offsets))
+}
+
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let product = Product::of(context, kernel);
     let rank = product.output.len();

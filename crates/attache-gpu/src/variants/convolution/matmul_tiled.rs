@@ -1,12 +1,12 @@
 //! Variant `matmul_tiled`: batched matrix products of floats, one work group per tile of results. The matrices are staged
-//! in work-group memory slice by slice along K; each invocation computes a block of results in registers. Inputs that are
-//! transposed, sliced or permuted are read in place.
+//! in work-group memory slice by slice along K; each invocation computes a block of results in registers. Where there are few
+//! tiles, parts of K are multiplied at the same time. Inputs that are transposed, sliced or permuted are read in place.
 
 use std::fmt::Write;
 
 use attache_gpu_ir::{Primitive, Scalar};
 
-use super::matmul::Product;
+use super::matmul::{Product, in_place};
 use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
 use crate::variants::Variant;
 use crate::wgsl::accessor::Array;
@@ -25,15 +25,18 @@ struct Tiling {
     invocations: [usize; 2],
     /// Extent along K of the slices that are staged at once.
     depth: usize,
+    /// Number of parts of K, each of which other invocations multiply with slices of their own (split-K).
+    parts: usize,
     /// Relative time of one multiplication, as smaller blocks load more for each.
     cost: usize,
 }
 
 /// The tilings, from large tiles to small ones.
-const TILINGS: [Tiling; 3] = [
-    Tiling { block: [8, 8], invocations: [16, 16], depth: 8, cost: 4 },
-    Tiling { block: [8, 4], invocations: [8, 16], depth: 16, cost: 5 },
-    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, cost: 7 },
+const TILINGS: [Tiling; 4] = [
+    Tiling { block: [8, 8], invocations: [16, 16], depth: 8, parts: 1, cost: 4 },
+    Tiling { block: [8, 4], invocations: [8, 16], depth: 16, parts: 1, cost: 5 },
+    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 1, cost: 7 },
+    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 4, cost: 8 },
 ];
 
 /// Number of compute units of a large device.
@@ -42,13 +45,21 @@ const UNITS: usize = 128;
 /// Number of rows, columns and elements along K from which tiles are worth their barriers.
 const LEAST: usize = 8;
 
+/// Number of elements along K from which parts of them are worth adding their sums.
+const LEAST_SPLIT: usize = 128;
+
 impl Tiling {
     fn tile(&self) -> [usize; 2] {
         [0, 1].map(|axis| self.block[axis] * self.invocations[axis])
     }
 
-    fn group(&self) -> usize {
+    /// Returns the number of invocations that multiply a part of K.
+    fn members(&self) -> usize {
         self.invocations[0] * self.invocations[1]
+    }
+
+    fn group(&self) -> usize {
+        self.members() * self.parts
     }
 
     /// Returns the number of vec4s between neighbouring elements along K in the staged slice of the left (0) or right (1)
@@ -57,8 +68,13 @@ impl Tiling {
         self.tile()[input] / 4 + 1
     }
 
+    /// Returns the vec4s in which parts pass their sums on.
+    fn sums(&self) -> usize {
+        if self.parts == 1 { 0 } else { self.group() * self.block[0] * self.block[1] / 4 }
+    }
+
     fn bytes(&self) -> usize {
-        16 * self.depth * (self.pitch(0) + self.pitch(1))
+        16 * (self.parts * self.depth * (self.pitch(0) + self.pitch(1)) + self.sums())
     }
 
     /// Returns the number of work groups along the columns, the rows and the products.
@@ -71,14 +87,19 @@ impl Tiling {
     fn time(&self, product: &Product) -> usize {
         let groups = self.groups(product).iter().product::<usize>();
         let work = self.tile().iter().product::<usize>() * self.cost;
-        if groups < 4 * UNITS { groups.div_ceil(UNITS) * work } else { groups * work / UNITS }
+        if groups * self.parts < 4 * UNITS {
+            groups.div_ceil(UNITS) * work / self.parts
+        } else {
+            groups.saturating_mul(work) / UNITS
+        }
     }
 
     fn of(context: &Context<'_>, product: &Product) -> Option<Self> {
         let limits = context.limits;
         let fits = |tiling: &&Self| {
             let groups = tiling.groups(product).iter().all(|count| *count <= MAX_GROUPS);
-            groups && tiling.group() <= limits.max_invocations && tiling.bytes() <= limits.work_group_bytes
+            let is_split = tiling.parts == 1 || product.depth >= LEAST_SPLIT;
+            groups && is_split && tiling.group() <= limits.max_invocations && tiling.bytes() <= limits.work_group_bytes
         };
         TILINGS.iter().filter(fits).min_by_key(|tiling| tiling.time(product)).copied()
     }
@@ -93,26 +114,6 @@ struct Matrix {
     strides: [String; 2],
     /// Whether neighbouring elements along K are neighbours in memory.
     is_along_depth: bool,
-}
-
-/// Returns the product with strides in the values from which views are read, and the first element of each input;
-/// `None` if a view has its elements at uneven distances.
-fn in_place(context: &Context<'_>, kernel: &Kernel) -> Option<(Product, [usize; 2])> {
-    let Primitive::MatMul { transposed, .. } = &kernel.primitive else { return None };
-    let (mut product, mut offsets) = (Product::of(context, kernel), [0; 2]);
-    for input in 0..2 {
-        let id = kernel.inputs[input];
-        let Some(view) = context.views.iter().find(|view| view.value == id) else { continue };
-        let (offset, strides) = view.strides(context.program.shape(view.source))?;
-        let shape = context.program.shape(id);
-        let (outer, matrix) = strides.split_at(shape.rank() - 2);
-        let missing = product.outer.len() - outer.len();
-        let own = outer.iter().zip(shape.iter()).map(|(stride, extent)| if *extent == 1 { 0 } else { *stride });
-        let matrix = if transposed[input] { [matrix[1], matrix[0]] } else { [matrix[0], matrix[1]] };
-        product.inputs[input] = std::iter::repeat_n(0, missing).chain(own).chain(matrix).collect();
-        offsets[input] = offset;
-    }
-    Some((product, offsets))
 }
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -149,12 +150,20 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let extents = [product.rows, product.columns, product.depth].map(|extent| writer.param(extent));
     let mut body = format!("    var rest = group.z;\n{}", product.offsets(&mut writer));
     let [down, across] = tiling.tile();
+    let length = writer.param(product.depth.div_ceil(tiling.parts));
     let _ = write!(
         body,
         "    let first_row = group.y * {down}u;
     let first_column = group.x * {across}u;
-    let own_row = local.x / {inner}u * {rows}u;
-    let own_column = local.x % {inner}u * {columns}u;\n",
+    let part = local.x / {members}u;
+    let member = local.x % {members}u;
+    let own_row = member / {inner}u * {rows}u;
+    let own_column = member % {inner}u * {columns}u;
+    let first_k = part * {length};
+    let end = min(first_k + {length}, {all});\n",
+        members = tiling.members(),
+        length = length,
+        all = extents[2],
         inner = tiling.invocations[1],
         rows = tiling.block[0],
         columns = tiling.block[1],
@@ -162,19 +171,24 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     for (row, vector) in blocks(tiling) {
         let _ = writeln!(body, "    var sum{row}_{vector} = vec4<f32>();");
     }
-    let _ = writeln!(body, "    for (var start = 0u; start < {}; start += {}u) {{", extents[2], tiling.depth);
+    let _ = writeln!(body, "    for (var done = 0u; done < {length}; done += {}u) {{", tiling.depth);
+    body += "        let start = first_k + done;\n";
     for (input, matrix) in matrices.iter().enumerate() {
         body += &stage(tiling, input, matrix, &extents);
     }
     body += &multiply(tiling);
     body += "    }\n";
+    body += &join(tiling);
     let strides = [rank - 2, rank - 1].map(|axis| writer.param(product.output[axis]));
     body += &finish(tiling, width, &extents, &strides);
-    let declarations = format!(
+    let mut declarations = format!(
         "var<workgroup> left_slice: array<vec4<f32>, {}>;\nvar<workgroup> right_slice: array<vec4<f32>, {}>;\n",
-        tiling.depth * tiling.pitch(0),
-        tiling.depth * tiling.pitch(1)
+        tiling.parts * tiling.depth * tiling.pitch(0),
+        tiling.parts * tiling.depth * tiling.pitch(1)
     );
+    if tiling.parts > 1 {
+        let _ = writeln!(declarations, "var<workgroup> sums: array<vec4<f32>, {}>;", tiling.sums());
+    }
     let groups = tiling.groups(&product).map(|count| count as u32);
     vec![writer.finish([tiling.group() as u32, 1, 1], groups, &declarations, &body)]
 }
@@ -200,16 +214,16 @@ fn stage(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: 
     };
     let vec4 = (0..4).map(element).collect::<Vec<_>>().join(",\n                ");
     format!(
-        "        for (var unit = local.x; unit < {units}u; unit += {group}u) {{
+        "        for (var unit = member; unit < {units}u; unit += {members}u) {{
             let vector = {vector};
             let k = {k};
             let at = {first} + vector * 4u;
             let line = {offset} + min(start + k, {depth} - 1u) * {along_depth};
             let loaded = vec4<f32>({vec4});
-            {name}[k * {pitch}u + vector] = select(vec4<f32>(), loaded, start + k < {depth});
+            {name}[(part * {slice}u + k) * {pitch}u + vector] = select(vec4<f32>(), loaded, start + k < end);
         }}\n",
         units = vectors * slice,
-        group = tiling.group(),
+        members = tiling.members(),
         offset = matrix.offset,
         pitch = tiling.pitch(input),
     )
@@ -221,7 +235,7 @@ fn multiply(tiling: Tiling) -> String {
     let mut text = format!("        workgroupBarrier();\n        for (var k = 0u; k < {}u; k++) {{\n", tiling.depth);
     for (name, input, own, count) in [("left", 0, "own_row", rows / 4), ("right", 1, "own_column", columns / 4)] {
         for vector in 0..count {
-            let at = format!("k * {}u + {own} / 4u + {vector}u", tiling.pitch(input));
+            let at = format!("(part * {}u + k) * {}u + {own} / 4u + {vector}u", tiling.depth, tiling.pitch(input));
             let _ = writeln!(text, "            let {name}{vector} = {name}_slice[{at}];");
         }
     }
@@ -231,6 +245,26 @@ fn multiply(tiling: Tiling) -> String {
         let _ = writeln!(text, "            {sum} = fma(vec4<f32>(left{}.{part}), right{vector}, {sum});", row / 4);
     }
     text + "        }\n        workgroupBarrier();\n"
+}
+
+/// Returns WGSL that adds the sums of all parts to those of the first one.
+fn join(tiling: Tiling) -> String {
+    let mut text = String::new();
+    if tiling.parts == 1 {
+        return text;
+    }
+    let group = tiling.group();
+    for (index, (row, vector)) in blocks(tiling).enumerate() {
+        let _ = writeln!(text, "    sums[{}u + local.x] = sum{row}_{vector};", index * group);
+    }
+    text += "    workgroupBarrier();\n    if (part > 0u) { return; }\n";
+    for (index, (row, vector)) in blocks(tiling).enumerate() {
+        for part in 1..tiling.parts {
+            let at = index * group + part * tiling.members();
+            let _ = writeln!(text, "    sum{row}_{vector} += sums[{at}u + member];");
+        }
+    }
+    text
 }
 
 /// Returns WGSL that stores an invocation's results, `width` at once.

@@ -14,6 +14,8 @@ pub(super) mod conv_staged_matrix;
 pub(super) mod conv_winograd;
 mod input_loader;
 pub(super) mod matmul;
+pub(super) mod matmul_group;
+pub(super) mod matmul_matrix;
 pub(super) mod matmul_tiled;
 mod staged;
 mod tiling;

@@ -59,7 +59,7 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
     fn products(&self) -> Products<'_> {
         let data = Rows { name: "tile", stride: self.problem.stride() * self.problem.window.strides[1] };
         let sums = Rows { name: "sums", stride: self.problem.tiling.pitch() };
-        Products { is_emulated: self.emulates, data, weights: &self.weights, sums }
+        Products { is_emulated: self.emulates, data, weights: &self.weights, sums, transposed: [false; 2] }
     }
 
     /// Returns the WGSL body of the main function, and adds the functions that it calls to `writer`.

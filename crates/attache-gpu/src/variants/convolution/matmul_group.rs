@@ -1,0 +1,202 @@
+//! Variant `matmul_group`: batched matrix products of floats with few rows, as attention has them for one token. A work
+//! group computes a few columns of up to four rows. Its invocations divide K among them, in the order in which the right
+//! matrix lies in memory, and add their sums in work-group memory.
+
+use std::fmt::Write;
+
+use attache_gpu_ir::{Primitive, Scalar};
+
+use super::matmul::{Product, in_place};
+use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
+use crate::variants::Variant;
+use crate::wgsl::epilogue::store_anywhere;
+use crate::wgsl::expression::vector;
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "matmul_group", takes_prologues: false, applies, priority, write };
+
+/// Maximum invocations of a work group, if the device allows them.
+const GROUP: usize = 256;
+
+/// Maximum rows that a work group computes, for each of which each invocation has a sum.
+const ROWS: usize = 4;
+
+/// Number of work groups that fill a large device.
+const ENOUGH_GROUPS: usize = 128;
+
+/// Number of elements along K from which dividing them is worth the barriers.
+const LEAST_DEPTH: usize = 32;
+
+/// How a product is computed.
+struct Problem {
+    product: Product,
+    /// First element of each input.
+    offsets: [usize; 2],
+    /// Whether neighbouring elements of the right matrix along K are neighbours in memory.
+    is_along_depth: bool,
+    /// Number of elements of the right matrix that are loaded at once, along K or along the columns.
+    width: usize,
+    /// Number of units of columns of a work group, and of invocations that divide K. Both are powers of two.
+    columns: usize,
+    parts: usize,
+}
+
+impl Problem {
+    fn new(context: &Context<'_>, kernel: &Kernel) -> Option<Self> {
+        let (product, offsets) = in_place(context, kernel)?;
+        let rank = product.output.len();
+        let [left, right] = &product.inputs;
+        let is_along_depth = right[rank - 2] <= right[rank - 1] && right[rank - 2] == 1;
+        let other_strides = |strides: &[usize], skipped: usize| {
+            strides.iter().enumerate().all(|(axis, stride)| axis == skipped || stride.is_multiple_of(4))
+        };
+        let is_whole = match is_along_depth {
+            true => {
+                let contiguous = left[rank - 1] == 1 && other_strides(left, rank - 1) && offsets[0].is_multiple_of(4);
+                contiguous && product.depth.is_multiple_of(4) && other_strides(right, rank - 2)
+            }
+            false => right[rank - 1] == 1 && product.columns.is_multiple_of(4) && other_strides(right, rank - 1),
+        };
+        let width = if is_whole && offsets[1].is_multiple_of(4) { 4 } else { 1 };
+        let group = GROUP.min(1 << context.limits.max_invocations.ilog2());
+        let mut problem = Self { product, offsets, is_along_depth, width, columns: 1, parts: 1 };
+        let units = problem.depth().next_power_of_two().min(group);
+        // Along columns, neighbours load whole memory transactions; along K, any number of columns is as good.
+        let least = if is_along_depth { group / units } else { 8 / width };
+        let sizes = (0..=group.ilog2()).rev().map(|power| 1 << power).filter(|columns| *columns >= least.max(1));
+        for columns in sizes {
+            (problem.columns, problem.parts) = (columns, (group / columns).min(units));
+            if problem.groups().iter().product::<usize>() >= ENOUGH_GROUPS {
+                break;
+            }
+        }
+        let fits = problem.groups().iter().all(|count| *count <= MAX_GROUPS);
+        (fits && group * 16 * problem.rows() <= context.limits.work_group_bytes).then_some(problem)
+    }
+
+    /// Returns the number of units along K that invocations divide.
+    fn depth(&self) -> usize {
+        self.product.depth / if self.is_along_depth { self.width } else { 1 }
+    }
+
+    /// Returns the number of columns of a unit.
+    fn unit(&self) -> usize {
+        if self.is_along_depth { 1 } else { self.width }
+    }
+
+    /// Returns the number of rows that a work group computes.
+    fn rows(&self) -> usize {
+        self.product.rows.min(ROWS)
+    }
+
+    fn groups(&self) -> [usize; 3] {
+        let Product { outer, rows, columns, .. } = &self.product;
+        [columns.div_ceil(self.columns * self.unit()), rows.div_ceil(self.rows()), outer.iter().product()]
+    }
+}
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    matches!(kernel.primitive, Primitive::MatMul { .. })
+        && context.program.value(kernel.inputs[0]).scalar == Scalar::F32
+        && context.program.shape(kernel.outputs[0]).elements() > 0
+        && kernel.inputs.iter().all(|id| context.program.shape(*id).elements() > 0)
+        && Problem::new(context, kernel).is_some()
+}
+
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Product { rows, depth, .. } = Product::of(context, kernel);
+    if rows <= 2 * ROWS && depth >= LEAST_DEPTH && context.limits.splits_k { 0 } else { 60 }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let problem = Problem::new(context, kernel).expect("applies");
+    let Problem { product, offsets, is_along_depth, width, columns, parts } = &problem;
+    let (rank, rows, unit) = (product.output.len(), problem.rows(), problem.unit());
+    let mut writer = Writer::new(VARIANT.name, context);
+    let left_width = if *is_along_depth { *width } else { 1 };
+    let [left, right] = [(0, left_width), (1, *width)]
+        .map(|(input, width)| writer.read_stored(kernel.source(kernel.inputs[input]), width));
+    let is_whole = unit == 4 && product.output[rank - 1] == 1;
+    let stored = if is_whole { vector_width(context.program, kernel) } else { 1 };
+    store_anywhere(&mut writer, context, kernel, stored);
+    let [row_count, column_count, depth] =
+        [product.rows, product.columns, problem.depth()].map(|extent| writer.param(extent));
+    let (row, column) = (rank - 2, rank - 1);
+    let [left_row, left_k, right_k, right_column, to_row, to_column] = [
+        product.inputs[0][row],
+        product.inputs[0][column] * left_width,
+        product.inputs[1][row] * if *is_along_depth { *width } else { 1 },
+        product.inputs[1][column],
+        product.output[row],
+        product.output[column],
+    ]
+    .map(|stride| writer.param(stride));
+    let [left_offset, right_offset] = offsets.map(|offset| writer.param(offset));
+    let (part, own) = match is_along_depth {
+        true => (format!("local.x % {parts}u"), format!("local.x / {parts}u")),
+        false => (format!("local.x / {columns}u"), format!("local.x % {columns}u")),
+    };
+    let mut body = format!(
+        "    var rest = group.z;
+{}    let part = {part};
+    let own = {own};
+    let column = (group.x * {columns}u + own) * {unit}u;
+    let right = {right_offset} + from_right + min(column, {column_count} - {unit}u) * {right_column};\n",
+        product.offsets(&mut writer)
+    );
+    let sum = vector("f32", unit);
+    for index in 0..rows {
+        let _ = writeln!(body, "    let row{index} = group.y * {rows}u + {index}u;");
+        let _ = writeln!(
+            body,
+            "    let left{index} = {left_offset} + from_left + min(row{index}, {row_count} - 1u) * {left_row};"
+        );
+        let _ = writeln!(body, "    var sum{index} = {sum}();");
+    }
+    let of_right = right.floats(&format!("(right + k * {right_k}) / {width}u"));
+    let _ = writeln!(body, "    for (var k = part; k < {depth}; k += {parts}u) {{\n        let y = {of_right};");
+    for index in 0..rows {
+        let x = left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u"));
+        let _ = match (is_along_depth, width) {
+            (true, 4) => writeln!(body, "        sum{index} += dot({x}, y);"),
+            _ => writeln!(body, "        sum{index} = fma({sum}({x}), y, sum{index});"),
+        };
+    }
+    body += "    }\n";
+    body += &add(rows, *columns, *parts);
+    for index in 0..rows {
+        let value = format!("sums[{index}u][own]");
+        let is_there = format!("row{index} < {row_count} && column < {column_count}");
+        let at = format!("to + row{index} * {to_row} + column * {to_column}");
+        let stores: String = match (stored, unit) {
+            (4, _) => format!("store(({at}) / 4u, {value});"),
+            (_, 1) => format!("store({at}, {value});"),
+            _ => (0..4).map(|c| format!("store({at} + {c}u * {to_column}, {value}[{c}]); ")).collect(),
+        };
+        let _ = writeln!(body, "    if (part == 0u && {is_there}) {{ {stores} }}");
+    }
+    let declarations = format!("var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", columns * parts);
+    let groups = problem.groups().map(|count| count as u32);
+    vec![writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)]
+}
+
+/// Returns WGSL that adds the sums of all parts to those of the first in work-group memory.
+fn add(rows: usize, columns: usize, parts: usize) -> String {
+    let mut text = String::new();
+    for index in 0..rows {
+        let _ = writeln!(text, "    sums[{index}u][part * {columns}u + own] = sum{index};");
+    }
+    let mut half = parts / 2;
+    while half > 0 {
+        let _ = writeln!(text, "    workgroupBarrier();\n    if (part < {half}u) {{");
+        for index in 0..rows {
+            let [to, from] =
+                [String::new(), format!(" + {half}u")].map(|more| format!("(part{more}) * {columns}u + own"));
+            let _ = writeln!(text, "        sums[{index}u][{to}] += sums[{index}u][{from}];");
+        }
+        text += "    }\n";
+        half /= 2;
+    }
+    text
+}
