@@ -14,6 +14,8 @@ graphs are those of the reference kernels. scale is the largest magnitude of any
 inputs and intermediate values, because errors of intermediate values reach the outputs even if these are much smaller.
 --largest also removes graphs of more bytes, and --keep all except the first N of the remaining ones.
 
+`integer_graphs.py` writes graphs of integers of all widths, to which `answer` adds outputs in the same way.
+
 The folder `graphs` beside this file was written with seed 7, --count 150 and --largest 7000: 30 graphs of f32, 20 of int8
 and 20 of uint8 (--keep), with a folder for each kind.
 
@@ -59,14 +61,17 @@ def run(content, inputs, kernels=OpResolverType.AUTO):
     outputs = [np.array(interpreter.get_tensor(detail["index"])) for detail in interpreter.get_output_details()]
     main = schema.ModelT.InitFromPackedBuf(content).subgraphs[0]
     known = {tensor for node in main.operators for tensor in [*node.inputs, *node.outputs] if tensor >= 0}
+    known = {tensor for tensor in known if 0 not in main.tensors[tensor].shape}  # LiteRT refuses to return empty constants
     tensors = {index: np.array(interpreter.get_tensor(index)) for index in sorted(known)} if keeps else {}
     return outputs, tensors
 
 
 def is_quantized(content):
-    """Whether any tensor of a graph has 8 bits."""
+    """Whether any tensor of a graph has 8 or 16 bits, or integers that only `integer_graphs.py` draws."""
+    kinds = schema.TensorType
+    rare = (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.INT64, kinds.UINT32)
     tensors = schema.ModelT.InitFromPackedBuf(content).subgraphs[0].tensors
-    return any(tensor.type in (schema.TensorType.INT8, schema.TensorType.UINT8) for tensor in tensors)
+    return any(tensor.type in rare for tensor in tensors)
 
 
 def kernels_for(content):
