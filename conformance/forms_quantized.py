@@ -180,4 +180,54 @@ def graphs(suite):
     suite.case("GRAPH", "stored_and_moved_in_between", between(*moves), "f32", REFERENCE)
 
 
-FAMILIES = (conversions, graphs, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)
+def numbers(suite):
+    """Operators that compute on stored numbers, whatever scales these have."""
+    i8, u8, i16 = ("i8", None, 0.37, -5), ("u8", None, 0.02, 131), ("i16", None, 0.001, 0)
+    kinds = {"bool": schema.TensorType.BOOL, "f32": schema.TensorType.FLOAT32, "i8": schema.TensorType.INT8,
+             "u8": schema.TensorType.UINT8, "i16": schema.TensorType.INT16, "i32": schema.TensorType.INT32}
+
+    def cast(source, target, form):
+        stored(suite, "CAST", form, [source], target, "CastOptions", inDataType=kinds[source[0]],
+               outDataType=kinds[target[0] if target else "bool"])
+
+    for source in (i8, u8, i16):
+        cast(source, ("f32", 1), "stored_to_float32")
+        cast(source, None, "stored_to_bool")
+        cast(source, ("i32", []), "stored_to_int32")
+    cast(i8, ("u8", 0.1, 3), "stored_to_uint8")
+    cast(u8, ("i8", 0.1, 3), "stored_to_int8")
+    cast(i16, ("i8", 0.2, 9), "stored_to_int8")
+
+    def given(operator, form, inputs, result, table=None, **fields):
+        """`inputs` are values, each with its scale and zero point or without."""
+        def build(model, draw):
+            indices = [scaled(model, model.input(value), *scale) if scale else model.input(value) for value, *scale in inputs]
+            made = model.operator(operator, indices, options(table, **fields) if table else None, dtype=inputs[-1][0].dtype)
+            return [scaled(model, made, *result)]
+        suite.case(operator, form, build, "i8", REFERENCE)
+
+    left, divisors = np.arange(-124, 124, 8, dtype=np.int8), np.array([3, -7, 5, 1, -1, 4, 100, -2] * 4, np.int8)[:31]
+    for operator, table in (("FLOOR_DIV", "FloorDivOptions"), ("FLOOR_MOD", "FloorModOptions"), ("STABLEHLO_ADD", None),
+                            ("STABLEHLO_MULTIPLY", None), ("STABLEHLO_MAXIMUM", None), ("BITWISE_XOR", "BitwiseXorOptions")):
+        given(operator, "stored", [(left, 0.5, 3), (divisors, 0.25, -9)], (0.5, 3), table)
+    given("RIGHT_SHIFT", "stored", [(left, 0.5, 3), (np.abs(divisors) % 8, 0.25, -9)], (0.5, 3), "RightShiftOptions")
+    given("MATRIX_DIAG", "stored", [(left[:4], 0.5, 3)], (0.5, 3), "MatrixDiagOptions")
+    places = np.array([[4], [1], [4]], np.int32)
+    size = np.array([6, 5], np.int32)
+
+    def scatter(model, draw):
+        updates = scaled(model, model.input(left[:15].reshape(3, 5)), 0.5, 3)
+        indices = [model.constant(places), updates, model.constant(size)]
+        return [scaled(model, model.operator("SCATTER_ND", indices, options("ScatterNdOptions"), dtype=np.int8), 0.5, 3)]
+
+    def shared(model, draw):
+        x = scaled(model, model.input(some(draw, "i8", 3, 5)), 0.4, 3)
+        kept = options("CastOptions", inDataType=kinds["i8"], outDataType=kinds["f32"])
+        rectified = scaled(model, model.operator("RELU", [x], version=2, dtype=np.int8), 0.3, -3)
+        return [model.operator("CAST", [x], kept), rectified, model.operator("CAST", [rectified], kept)]
+
+    suite.case("SCATTER_ND", "stored", scatter, "i8", REFERENCE)
+    suite.case("GRAPH", "stored_numbers_and_floats", shared, "i8", REFERENCE)
+
+
+FAMILIES = (numbers, conversions, graphs, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)

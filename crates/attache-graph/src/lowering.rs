@@ -9,6 +9,7 @@ use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, Valu
 
 use crate::{Fact, Graph, Node, Unsupported};
 
+mod stored;
 mod view;
 
 pub use view::AffineParameters;
@@ -47,6 +48,8 @@ pub struct Lowering<'a> {
     inputs: Vec<Option<&'a Fact>>,
     outputs: Vec<&'a Fact>,
     stored: Facts<'a>,
+    /// The facts of inputs and outputs as the node's program has them at its border.
+    border: Facts<'a>,
     program: Program,
     reads: Vec<usize>,
     values: Vec<Option<ValueId>>,
@@ -88,14 +91,16 @@ impl<'a> Lowering<'a> {
     fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Unsupported> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
-        let mut lowering = Lowering { inputs, outputs, stored, program, reads, values, made, states: Vec::new() };
+        let (border, states) = ((inputs.clone(), outputs.clone()), Vec::new());
+        let mut lowering = Lowering { inputs, outputs, stored, border, program, reads, values, made, states };
         node.op.lower(&mut lowering)?;
         lowering.finish()
     }
 
     fn finish(mut self) -> Result<Lowered, Unsupported> {
-        for (index, (made, fact)) in self.made.iter().zip(&self.outputs).enumerate() {
+        for (index, made) in std::mem::take(&mut self.made).into_iter().enumerate() {
             let id = made.ok_or_else(|| Unsupported::new(format!("its GPU form makes no output {index}")))?;
+            let (id, fact) = (self.at_border(index, id)?, self.border.1[index]);
             let stated = (made_scalar(fact.data_type)?, known(fact)?);
             let value = self.program.value(id);
             // Argmax pooling stores integer indices in an output that the model file declares as float. Its
@@ -204,6 +209,10 @@ impl<'a> Lowering<'a> {
         if let Some(id) = self.values.get(index).copied().flatten() {
             return Ok(id);
         }
+        if let Some(id) = self.stored_value(index, Scalar::I32)? {
+            self.values[index] = Some(id);
+            return Ok(id);
+        }
         let fact = self.input_fact(index)?;
         let scalar = if fact.constant.is_some() { made_scalar(fact.data_type)? } else { scalar(fact.data_type)? };
         let shape = known(fact)?.clone();
@@ -238,8 +247,8 @@ impl<'a> Lowering<'a> {
     }
 
     /// Returns the value of an input read as floats: a computed integer input of any width is added to the
-    /// program as an input of floats of the same values. A constant keeps its type, as in
-    /// [`input`](Self::input).
+    /// program as floats of the same values, which are those of the stored elements where it is quantized. A
+    /// constant keeps its type, as in [`input`](Self::input).
     ///
     /// # Errors
     ///
@@ -248,6 +257,9 @@ impl<'a> Lowering<'a> {
         let fact = self.input_fact(index)?;
         if fact.constant.is_some() || made_scalar(fact.data_type)? == Scalar::F32 {
             return self.input(index);
+        }
+        if let Some(id) = self.stored_value(index, Scalar::F32)? {
+            return Ok(id);
         }
         self.reads.push(index);
         Ok(self.program.input(Scalar::F32, known(fact)?.clone()))

@@ -101,6 +101,7 @@ impl Operator for Bitcast {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (from, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
         if from == self.data_type {
             let input = lowering.input(0)?;

@@ -89,6 +89,7 @@ impl Operator for Bitwise {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (operands, shape) = ([lowering.input(0)?, lowering.input(1)?], lowering.output_shape(0)?.clone());
         let expression = (self.on_device)(lowering.input_fact(0)?.data_type);
         let output = lowering.int_map(expression, &shape, &operands)?;

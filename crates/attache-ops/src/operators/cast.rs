@@ -246,6 +246,7 @@ impl Operator for Cast {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (from, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
         if let Some(other) = [from, self.to].into_iter().find(|end| !TYPES[..ON_DEVICE].contains(end)) {
             return Err(Unsupported::new(format!("a device has no elements of type {other}")));

@@ -81,6 +81,7 @@ impl Operator for MatrixDiag {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored(); // its zeros are stored zeros
         let shape = lowering.output_shape(0)?.clone();
         let input = lowering.input(0)?;
         let output = lowering.emit(on_diagonals(&shape)?, &[input])?;
@@ -117,6 +118,7 @@ impl Operator for MatrixSetDiag {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let shape = lowering.output_shape(0)?.clone();
         let extents = matrices(&shape, lowering.input_shape(1)?).map_err(refuse)?;
         let ones = vec![1; extents[0].min(extents[1])];

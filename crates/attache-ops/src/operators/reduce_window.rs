@@ -301,6 +301,7 @@ impl Operator for ReduceWindow {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let list = |index: usize| lowering.integers(index).map(Some).map_err(|error| OpError::unsupported(error.0));
         let windows = self.windows(list).map_err(refuse)?.ok_or_else(|| Unsupported::new("it has no windows"))?;
         let axes = windows.axes(lowering.input_shape(0)?).map_err(refuse)?;

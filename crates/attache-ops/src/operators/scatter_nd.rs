@@ -108,12 +108,10 @@ impl Operator for ScatterNd {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let indices = lowering.input_fact(0)?.shape.clone();
         let indices = indices.ok_or_else(|| Unsupported::new("indices of unknown shape"))?;
         let (data_type, output) = (lowering.input_fact(1)?.data_type, lowering.output_shape(0)?.clone());
-        if data_type != lowering.stored_input(1)?.data_type {
-            return Err(Unsupported::new("quantized elements are added as they are stored, not as floats"));
-        }
         let named = check(&indices, lowering.input_shape(1)?, &output).map_err(refuse)?;
         let (extents, inner) = output.split_at(named);
         let (rows, length) = (indices[..indices.rank() - 1].iter().product::<usize>(), inner.iter().product::<usize>());

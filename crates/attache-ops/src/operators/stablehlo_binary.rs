@@ -127,6 +127,7 @@ impl Operator for Binary {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (shape, data_type) = (lowering.output_shape(0)?.clone(), lowering.input_fact(0)?.data_type);
         let inputs = [lowering.input(0)?, lowering.input(1)?];
         let output = match (data_type, self.function) {

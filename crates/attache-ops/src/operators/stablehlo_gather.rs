@@ -123,6 +123,7 @@ impl Operator for StablehloGather {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (operand, output) = (lowering.input_shape(0)?.clone(), lowering.output_shape(0)?.clone());
         i32::try_from(operand.elements()).map_err(|_| Unsupported::new("an operand of 2³¹ elements or more"))?;
         self.output(&operand, lowering.input_shape(1)?).map_err(refuse)?;

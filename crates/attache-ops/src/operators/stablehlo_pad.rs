@@ -81,6 +81,7 @@ impl Operator for Pad {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (shape, output) = (lowering.input_shape(0)?, lowering.output_shape(0)?.clone());
         self.output(shape).map_err(refuse)?;
         let axes = self.axes();

@@ -224,11 +224,9 @@ impl Operator for StablehloScatter {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored();
         let (operand, updates) = (lowering.input_shape(0)?.clone(), lowering.input_shape(2)?.clone());
         let data_type = lowering.input_fact(0)?.data_type;
-        if self.combination.is_some() && data_type != lowering.stored_input(0)?.data_type {
-            return Err(Unsupported::new("quantized elements are combined as they are stored, not as floats"));
-        }
         self.check(&operand, lowering.input_shape(1)?, &updates).map_err(refuse)?;
         let rows = self.in_rows(&operand, &updates);
         let places = rows.places(lowering)?;

@@ -118,6 +118,7 @@ impl Operator for TopKV2 {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        lowering.use_stored(); // places are numbers, whatever their scale is
         let (input, shape) = (lowering.input(0)?, lowering.output_shape(0)?);
         let count = shape.last().copied().ok_or_else(|| Unsupported::new("a scalar has no axis to sort"))?;
         for (index, value) in lowering.emit_all(Primitive::TopK { count }, &[input])?.into_iter().enumerate() {

@@ -307,6 +307,9 @@ impl Operator for BinaryOperator {
         if let Some(form) = self.quantized.filter(|_| is_exact(lowering, 0)) {
             return form.lower(lowering, self.activation);
         }
+        if self.is_floor() {
+            lowering.use_stored();
+        }
         match lowering.input_fact(0)?.data_type {
             is @ (DataType::Int32 | DataType::UInt32) => return self.lower_integers(lowering, is),
             is @ (DataType::Int8 | DataType::Int16) if self.is_floor() => return self.lower_integers(lowering, is),
