@@ -60,6 +60,19 @@ def branches(suite):
             return [then(model, choose(model, condition, [x], pair))]
         suite.case("IF", form, build)
 
+    def known(form, condition, pair):
+        def build(model, draw):
+            chosen = choose(model, condition(model), [model.input(draw(2, 3))], pair)
+            return [model.operator("RELU", [chosen])]
+        suite.case("IF", form, build)
+
+    def less(model):
+        numbers = [model.constant(np.float32(number)) for number in (1, 2)]
+        return model.operator("LESS", numbers, options("LessOptions"), dtype=np.bool_)
+
+    known("constant_true", lambda model: model.constant(np.array(True)), (twice, halves))
+    known("constant_false", lambda model: model.constant(np.array(False)), (twice, row_sums))
+    known("folded_condition", less, (halves, twice))
     case("true", True, (twice, halves), lambda model, y: y)
     case("false", False, (twice, halves), lambda model, y: y)
     case("shapes_differ", False, (twice, row_sums), lambda model, y: y)

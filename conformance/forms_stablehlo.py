@@ -6,7 +6,7 @@ from forms import fed_values, int32
 from forms_flow import add, halves, multiply, real, row_sums, twice
 from forms_movement import PLAIN
 from forms_tables import numbers
-from model_writer import options
+from model_writer import Model, options
 
 TYPES = {"f32": np.float32, "float16": np.float16, "float64": np.float64, "i32": np.int32, "i64": np.int64, "i8": np.int8,
          "u8": np.uint8, "i16": np.int16, "uint16": np.uint16, "uint32": np.uint32, "bool": np.bool_}
@@ -234,9 +234,9 @@ def cases(suite):
     def negated(inner):
         return [inner.operator("NEG", [inner.input(real(2, 3))], options("NegOptions"))]
 
-    def case(form, index, branches, then=lambda model, y: y):
+    def case(form, index, branches, then=lambda model, y: y, given=Model.input):
         def build(model, draw):
-            number, x = model.input(np.array(index, np.int32)), model.input(draw(2, 3))
+            number, x = given(model, np.array(index, np.int32)), model.input(draw(2, 3))
             table = options("StablehloCaseOptions", branchSubgraphIndices=[model.subgraph(branch) for branch in branches])
             return [then(model, model.operator("STABLEHLO_CASE", [number, x], table))]
         suite.case("STABLEHLO_CASE", form, build, kernels=PLAIN[1:])
@@ -253,6 +253,8 @@ def cases(suite):
     case("shapes_differ", 1, (twice, row_sums, halves))
     case("shapes_differ_then_more", 1, (twice, row_sums), lambda model, y: model.operator("RELU", [y]))
     case("index_of_list", [2], three)
+    for form, index in (("constant", 1), ("constant_too_large", 9)):
+        case(form, index, three, lambda model, y: model.operator("RELU", [y]), Model.constant)
 
 
 FAMILIES = (functions, reductions, windows, padding, gathers, scatters, cases)

@@ -174,5 +174,56 @@ def composites(suite):
 
     case("same_input_twice", same_input_twice)
 
+    def called(model, inputs, index, results=1):
+        table = options("StableHLOCompositeOptions", name="program.own", decompositionSubgraphIndex=index, version=1)
+        table.compositeAttributes = []
+        return model.operator("STABLEHLO_COMPOSITE", inputs, table, results=results)
+
+    def one_subgraph_twice(model, draw):
+        x, y, index = model.input(draw(2, 3)), model.input(draw(4, 3)), model.subgraph(scaled)
+        return [called(model, [x], index), model.operator("RELU", [called(model, [y], index)])]
+
+    def scaled(inner):
+        x, factors = inner.input(real(2, 3)), inner.constant(np.array([0.5, -2, 3], np.float32))
+        return [add(inner, multiply(inner, x, factors), inner.constant(np.float32(0.25)))]
+
+    case("own_constants", lambda m, draw: [m.operator("RELU", [composed(m, [m.input(draw(2, 3))], scaled)])])
+    case("one_subgraph_twice", one_subgraph_twice)
+
+    def nested_twice(inner):
+        x = inner.input(real(2, 3))
+        first = composed(inner, [x], scaled, "inner")
+        return [add(inner, composed(inner, [first], normalized, "inner"), x)]
+
+    def nested_and_more(model, draw):
+        return [model.operator("RELU", [composed(model, [model.input(draw(2, 3))], nested_twice, "outer")])]
+
+    case("nested_twice", nested_and_more)
+
+    def passed_on(inner):
+        x = inner.input(real(2, 3))
+        return [x, add(inner, x, x)]
+
+    def constants_too(inner):
+        x, one = inner.input(real(2, 3)), inner.constant(np.array([1, 2, 3], np.float32))
+        return [one, multiply(inner, x, one)]
+
+    # There is no case of a subgraph that returns a tensor twice: LiteRT leaves one of the results without a value.
+    for form, inside in (("input_passed_on", passed_on), ("constant_result", constants_too)):
+        case(form, lambda m, draw, inside=inside: composed(m, [m.input(draw(2, 3))], inside, results=2))
+
+        def then_more(model, draw, inside=inside):
+            one, other = composed(model, [model.input(draw(2, 3))], inside, results=2)
+            return [model.operator("RELU", [add(model, one, other)])]
+
+        case(f"{form}_then_more", then_more)
+
+    def passed_on_twice(model, draw):
+        one, _ = composed(model, [model.input(draw(2, 3))], passed_on, results=2)
+        two, three = composed(model, [one], passed_on, results=2)
+        return [multiply(model, two, three)]
+
+    case("passed_on_twice", passed_on_twice)
+
 
 FAMILIES = (densify, composites)

@@ -50,8 +50,65 @@ pub struct Node {
     pub inputs: Vec<Option<TensorId>>,
     /// The tensors that the operator writes, in the order of its outputs.
     pub outputs: Vec<TensorId>,
-    /// The operators of the model file that this node implements: their indices in the subgraph, ascending.
+    /// The operators of the model file that this node implements: their indices in the subgraph, ascending. For a node of
+    /// a called subgraph, the operator of this one that leads to the call.
     pub origins: Vec<usize>,
+    /// Where the node is from, if it is one of those that took the place of a call.
+    pub inlined: Option<Inlined>,
+}
+
+/// The operator of a called subgraph that a node implements, where the nodes of that subgraph took the place of the call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Inlined {
+    /// The call.
+    pub call: Arc<InlinedCall>,
+    /// The operator's index in the called subgraph.
+    pub operator: usize,
+}
+
+/// A call that the nodes of a subgraph took the place of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InlinedCall {
+    /// The name of what is called ([`Body::name`]), after those of the calls around it: `outer/inner`.
+    pub name: String,
+    /// Index of the called subgraph in the model.
+    pub subgraph: usize,
+    /// Where the call itself is from, if it is a node of a called subgraph.
+    pub around: Option<Inlined>,
+}
+
+/// What an operator that calls a subgraph does: the nodes of this graph, and nothing else.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// What is called, for people: the name of a composite, else that of the operator.
+    pub name: String,
+    /// Index of the called subgraph in the model.
+    pub subgraph: usize,
+    /// The subgraph, with the shapes that follow from the arguments.
+    pub graph: Graph,
+    /// Index of the operator's input that is the first input of the graph.
+    pub first: usize,
+}
+
+impl Node {
+    /// Returns where the first operator that the node implements is in the model, as indices of a subgraph and of an
+    /// operator in it; `None` if there is no such operator. `subgraph` is the subgraph of the node's graph.
+    #[must_use]
+    pub fn place(&self, subgraph: usize) -> Option<(usize, usize)> {
+        match &self.inlined {
+            Some(Inlined { call, operator }) if !cfg!(attache_small) => Some((call.subgraph, *operator)),
+            _ => Some((subgraph, *self.origins.first()?)),
+        }
+    }
+
+    /// Returns the operator's name, after those of the calls in whose place it is: `odml.rms_norm/MUL`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.inlined {
+            Some(inlined) if !cfg!(attache_small) => format!("{}/{}", inlined.call.name, self.op.name()),
+            _ => self.op.name().to_owned(),
+        }
+    }
 }
 
 /// One subgraph of a model.
@@ -214,7 +271,13 @@ impl fmt::Display for Graph {
             let inputs: Vec<_> = node.inputs.iter().map(|id| id.as_ref().map_or("-".to_owned(), describe)).collect();
             let origins: Vec<_> = node.origins.iter().map(|origin| origin.to_string()).collect();
             let (outputs, inputs, origins) = (outputs.join(", "), inputs.join(", "), origins.join(", "));
-            writeln!(f, "{outputs} = {} {:?}({inputs})  # {origins}", node.op.name(), node.op)?;
+            write!(f, "{outputs} = {} {:?}({inputs})  # {origins}", node.op.name(), node.op)?;
+            match &node.inlined {
+                Some(Inlined { call, operator }) => {
+                    writeln!(f, ": {}, subgraph {}, operator {operator}", call.name, call.subgraph)?;
+                }
+                None => writeln!(f)?,
+            }
         }
         for id in &self.outputs {
             writeln!(f, "output {} \"{}\"", describe(id), self.tensor(*id).name)?;

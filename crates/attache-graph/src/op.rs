@@ -5,7 +5,7 @@ use std::fmt;
 
 use attache_base::{Constant, Shape};
 
-use crate::{Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, RowUse, Unsupported};
+use crate::{Body, Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, RowUse, Unsupported};
 
 /// An operator of the model, including its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
@@ -121,6 +121,17 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Returns how the operator uses a resource variable, if it creates the handle of one, or reads or assigns one;
     /// `None` for all other operators.
     fn variable_use(&self) -> Option<VariableUse<'_>> {
+        None
+    }
+
+    /// Returns what the operator does, if it does nothing but call one subgraph, which is known from these inputs; `None` for
+    /// all other operators and inputs.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if the nodes of the subgraph can't take the place of the call.
+    fn body(&self, inputs: &[Option<&Fact>]) -> Option<Result<Body, String>> {
+        let _ = inputs;
         None
     }
 

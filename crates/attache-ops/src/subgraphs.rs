@@ -1,11 +1,12 @@
 //! The model's subgraphs, for the import of one that calls others: infers and caches the output shapes of
 //! called subgraphs, and holds the shapes of resource variables. Independent of the operators.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use attache_base::Shape;
-use attache_model::Model;
+use attache_graph::Graph;
+use attache_model::{Model, Subgraph, Tensor};
 
 /// Shapes of resource variables, by the variable's container and name.
 pub(crate) type Held = BTreeMap<(String, String), Shape>;
@@ -17,12 +18,29 @@ const MOST_NESTED: usize = 16;
 /// often subgraphs call each other.
 const MOST_LOOKED_AT: usize = 1 << 18;
 
+/// Maximum size of the subgraphs whose nodes take the place of calls, see [`size`], over all subgraphs that programs run.
+/// Each has an equal share, so that the size is bounded for a file, and independent of what else was imported.
+const MOST_INLINED: usize = 1 << 16;
+
+/// Number of bytes of a tensor's name and scales that count as one tensor more.
+const BYTES: usize = 64;
+
+/// Returns the number of operators and tensors of a subgraph. A tensor with a long name or many scales counts several times.
+fn size(subgraph: &Subgraph) -> usize {
+    let bytes = |tensor: &Tensor| {
+        let scales = tensor.quantization.as_ref().map_or(0, |it| 4 * it.scale.len() + 8 * it.zero_point.len());
+        tensor.name.len().saturating_add(scales)
+    };
+    let tensors = subgraph.tensors.iter().map(|tensor| 1 + bytes(tensor) / BYTES);
+    tensors.fold(1 + subgraph.operators.len(), usize::saturating_add)
+}
+
 /// Shapes of several tensors; `None` for a shape that is known only at run time.
 pub(crate) type Shapes = Vec<Option<Shape>>;
 
-/// A function that infers the output shapes of a subgraph, given by its index, from its input shapes. It
-/// returns `None` if an operator of the subgraph is invalid.
-pub(crate) type Infer = Arc<dyn Fn(&Callees, usize, Shapes) -> Option<Shapes> + Send + Sync>;
+/// A function that imports a subgraph, given by its index, for its input shapes. It returns `None` if an operator of the
+/// subgraph is invalid.
+pub(crate) type Import = Arc<dyn Fn(&Callees, usize, Shapes) -> Option<Graph> + Send + Sync>;
 
 /// Access to the model's subgraphs from one of them, with the chain of calls that leads to it.
 #[derive(Clone)]
@@ -33,7 +51,7 @@ pub(crate) struct Callees {
     /// Indices of the subgraphs on the chain of calls, outermost first, including the current one.
     around: Vec<usize>,
     known: Arc<Mutex<Known>>,
-    infer: Infer,
+    import: Import,
 }
 
 /// The results of inferring called subgraphs so far.
@@ -41,6 +59,8 @@ pub(crate) struct Callees {
 struct Known {
     /// Output shapes, by the subgraph's index and its input shapes.
     outputs: HashMap<(usize, Shapes), Shapes>,
+    /// Size of the subgraphs that [`Callees::graph`] has returned.
+    inlined: usize,
     /// Number of operators and tensors inferred so far. A subgraph counts again for each combination of input
     /// shapes.
     looked_at: usize,
@@ -48,8 +68,8 @@ struct Known {
 
 impl Callees {
     /// Creates the access from outside of all subgraphs, with an empty chain of calls.
-    pub(crate) fn new(model: &Model, held: Held, infer: Infer) -> Self {
-        Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default(), infer }
+    pub(crate) fn new(model: &Model, held: Held, import: Import) -> Self {
+        Self { model: model.clone(), held: Arc::new(held), around: Vec::new(), known: Arc::default(), import }
     }
 
     /// Returns the access from within a subgraph that the current one calls.
@@ -85,10 +105,38 @@ impl Callees {
             }
             known.looked_at = looked_at;
         }
-        let outputs = (self.infer)(self, subgraph, inputs.to_vec()).unwrap_or(unknown);
+        let graph = (self.import)(self, subgraph, inputs.to_vec());
+        let shapes = |graph: Graph| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect();
+        let outputs = graph.map_or(unknown, shapes);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.outputs.insert(key, outputs.clone());
         outputs
+    }
+
+    /// Returns the graph of a subgraph for these input shapes, so that its nodes can take the place of a call.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if the call is recursive or nested too deeply, if programs do not run the outermost subgraph
+    /// themselves, if all such graphs together become too large, or if the subgraph is invalid.
+    pub(crate) fn graph(&self, subgraph: usize, inputs: Shapes) -> Result<Graph, &'static str> {
+        if self.around.contains(&subgraph) || self.around.len() == MOST_NESTED {
+            return Err("subgraphs call each other too often");
+        }
+        let entries: BTreeSet<usize> =
+            self.model.signatures().iter().map(|signature| signature.subgraph).chain([0]).collect();
+        if !self.around.first().is_some_and(|first| entries.contains(first)) {
+            return Err("the call is in a subgraph that is called itself");
+        }
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let inlined = known.inlined.saturating_add(size(&self.model.subgraphs()[subgraph]));
+            if inlined > MOST_INLINED / entries.len() {
+                return Err("the subgraphs that are called would become too many nodes");
+            }
+            known.inlined = inlined;
+        }
+        (self.import)(self, subgraph, inputs).ok_or("its subgraph is invalid")
     }
 }
 

@@ -308,7 +308,11 @@ impl Case {
         let (inputs, outputs) = (arrays("in")?, arrays("out")?);
         let model = Model::from_path(folder.join("model.tflite")).map_err(|error| error.to_string())?;
         let shapes: Vec<_> = inputs.iter().map(|input| Some(input.shape.clone())).collect();
-        let (graph, errors) = attache_ops::import(&model, 0, &shapes, &attache_ops::OpResolver::new());
+        let (mut graph, errors) = attache_ops::import(&model, 0, &shapes, &attache_ops::OpResolver::new());
+        // Where it is certain what calls do, the operators of the subgraph take their place.
+        if graph.nodes.iter().any(|node| node.op.has_side_effects()) {
+            attache_passes::run(&mut graph);
+        }
         if let Some(error) = errors.first() {
             return Err(error.to_string());
         }

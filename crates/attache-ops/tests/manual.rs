@@ -109,15 +109,23 @@ fn operator(folder: &Path) -> String {
 /// they are float nodes, and the reasons for which some cannot be lowered; `None` if the case has no node of the operator.
 fn lower(folder: &Path, operator: &str) -> Option<(bool, Vec<String>)> {
     let model = Model::from_path(folder.join("model.tflite")).unwrap();
-    let (graph, errors) = attache_ops::import(&model, 0, &[], &attache_ops::OpResolver::new());
+    let (mut graph, errors) = attache_ops::import(&model, 0, &[], &attache_ops::OpResolver::new());
     assert!(errors.is_empty(), "{}: {errors:?}", folder.display());
+    // The operators of a subgraph that take the place of a call count as the operator that calls it.
+    let called: Vec<String> = graph.nodes.iter().map(|node| node.op.name().to_owned()).collect();
+    if graph.nodes.iter().any(|node| node.op.has_side_effects()) {
+        attache_passes::run(&mut graph);
+    }
     // A float node has a float32, boolean or resource tensor, or no tensors at all.
     let is_float = |node: &&Node| {
         let mut tensors = node.inputs.iter().flatten().chain(&node.outputs).peekable();
         let counts = |name: &str| matches!(name, "FLOAT32" | "BOOL" | "RESOURCE");
         tensors.peek().is_none() || tensors.any(|id| counts(graph.fact(*id).data_type.name()))
     };
-    let nodes = graph.nodes.iter().filter(|node| node.op.name() == operator);
+    let nodes = graph.nodes.iter().filter(|node| match node.inlined {
+        Some(_) => called[node.origins[0]] == operator,
+        None => node.op.name() == operator,
+    });
     let (floats, others): (Vec<&Node>, Vec<&Node>) = nodes.partition(is_float);
     let (is_float, nodes) = if floats.is_empty() { (false, others) } else { (true, floats) };
     let refusals = nodes.iter().filter_map(|node| Lowering::lower(&graph, node, Quantized::default()).err());

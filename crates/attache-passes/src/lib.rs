@@ -9,6 +9,7 @@
 mod effects;
 mod fold_constants;
 mod fold_requantization;
+mod inline_calls;
 mod log;
 mod refresh;
 mod remove_unused;
@@ -66,7 +67,11 @@ pub struct Found {
 }
 
 /// All rules, in the order in which each round applies them.
-pub static RULES: &[Rule] = &[fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
+pub static RULES: &[Rule] = &[inline_calls::RULE, fold_constants::RULE, fold_requantization::RULE, remove_unused::RULE];
+
+/// Number of rounds in which calls are replaced. Calls in calls take a round each, and so do branches whose conditions other
+/// branches give, of which a file may hold a chain of any length.
+const CALL_ROUNDS: usize = 64;
 
 /// Applies all rules as [`run_with`] does, without stored constants.
 ///
@@ -86,10 +91,10 @@ pub fn run(graph: &mut Graph) -> Log {
 /// In debug builds, panics if a rule leaves a graph that is not valid by [`Graph::validate`].
 pub fn run_with(graph: &mut Graph, folded: &dyn FoldedConstants) -> Log {
     let mut log = Log::default();
-    loop {
+    for round in 0.. {
         log.declined.clear();
         let mut changed = false;
-        for rule in RULES {
+        for rule in RULES.iter().filter(|rule| round < CALL_ROUNDS || rule.name != inline_calls::RULE.name) {
             let Found { patch, declined } = (rule.find)(graph, folded);
             log.note_declined(rule, graph, declined);
             if !patch.is_empty() {
@@ -101,7 +106,8 @@ pub fn run_with(graph: &mut Graph, folded: &dyn FoldedConstants) -> Log {
             }
         }
         if !changed {
-            return log;
+            break;
         }
     }
+    log
 }

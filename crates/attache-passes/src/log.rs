@@ -3,21 +3,25 @@
 
 use std::fmt;
 
-use attache_graph::{Graph, NodeId, Patch};
+use attache_graph::{Graph, Inlined, NodeId, Patch};
 
 use crate::Rule;
 
-/// A node that a rule removed.
+/// A node that a rule removed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// Name of the rule that removed the node.
     pub rule: &'static str,
-    /// TensorFlow Lite's name of the node's operator.
+    /// TensorFlow Lite's name of the node's operator, with those of the calls in whose place it is.
     pub operator: String,
     /// Indices, in the subgraph of the model file, of the operators that the node implemented.
     pub origins: Vec<usize>,
+    /// Where the node is from, if it took the place of a call.
+    pub inlined: Option<Inlined>,
     /// What became of the node, such as `constant`; see [`Rule::fate`].
     pub fate: &'static str,
+    /// The subgraph whose nodes took the place of the node.
+    pub replaced_by: Option<usize>,
 }
 
 /// A node to which a rule could apply but that it left unchanged.
@@ -25,7 +29,7 @@ pub struct Removal {
 pub struct Decline {
     /// Name of the rule.
     pub rule: &'static str,
-    /// TensorFlow Lite's name of the node's operator.
+    /// TensorFlow Lite's name of the node's operator, with those of the calls in whose place it is.
     pub operator: String,
     /// Indices, in the subgraph of the model file, of the operators that the node implements.
     pub origins: Vec<usize>,
@@ -44,17 +48,21 @@ pub struct Log {
 
 impl Log {
     pub(crate) fn note_removed(&mut self, rule: &Rule, graph: &Graph, patch: &Patch) {
-        self.removed.extend(patch.remove.iter().map(|id| {
+        let mut note = |id: &NodeId, replaced_by| {
             let node = graph.node(*id);
-            let (operator, origins) = (node.op.name().to_owned(), node.origins.clone());
-            Removal { rule: rule.name, operator, origins, fate: rule.fate }
-        }));
+            let (operator, origins, inlined) = (node.label(), node.origins.clone(), node.inlined.clone());
+            self.removed.push(Removal { rule: rule.name, operator, origins, inlined, fate: rule.fate, replaced_by });
+        };
+        patch.remove.iter().for_each(|id| note(id, None));
+        for (id, nodes) in &patch.expand {
+            note(id, nodes.first().and_then(|node| Some(node.inlined.as_ref()?.call.subgraph)));
+        }
     }
 
     pub(crate) fn note_declined(&mut self, rule: &Rule, graph: &Graph, declined: Vec<(NodeId, String)>) {
         self.declined.extend(declined.into_iter().map(|(id, reason)| {
             let node = graph.node(id);
-            let (operator, origins) = (node.op.name().to_owned(), node.origins.clone());
+            let (operator, origins) = (node.label(), node.origins.clone());
             Decline { rule: rule.name, operator, origins, reason }
         }));
     }
@@ -62,7 +70,7 @@ impl Log {
 
 impl fmt::Display for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Removal { rule, operator, origins, fate } in &self.removed {
+        for Removal { rule, operator, origins, fate, .. } in &self.removed {
             writeln!(f, "{rule}: {operator} {origins:?}: {fate}")?;
         }
         for Decline { rule, operator, origins, reason } in &self.declined {

@@ -15,7 +15,7 @@ pub(crate) struct Double {
 impl Double {
     pub(crate) fn node(input: TensorId, output: TensorId, origin: usize) -> Node {
         let op = Arc::new(Double { elements: None });
-        Node { op, inputs: vec![Some(input)], outputs: vec![output], origins: vec![origin] }
+        Node { op, inputs: vec![Some(input)], outputs: vec![output], origins: vec![origin], inlined: None }
     }
 
     pub(crate) fn growing(input: TensorId, output: TensorId, origin: usize, elements: usize) -> Node {
@@ -69,7 +69,7 @@ pub(crate) enum Fake {
 impl Fake {
     pub(crate) fn node(self, inputs: &[TensorId], output: TensorId, origin: usize) -> Node {
         let inputs = inputs.iter().copied().map(Some).collect();
-        Node { op: Arc::new(self), inputs, outputs: vec![output], origins: vec![origin] }
+        Node { op: Arc::new(self), inputs, outputs: vec![output], origins: vec![origin], inlined: None }
     }
 }
 

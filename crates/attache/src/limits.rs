@@ -127,14 +127,17 @@ impl Limits {
         for node in nodes {
             let memory = working_memory(graph, node);
             (kept, scratch) = (kept.saturating_add(memory.kept), scratch.max(memory.scratch));
-            largest = largest.max(Some((memory.total(), node.origins.first().copied().unwrap_or(0), node.op.name())));
+            largest =
+                largest.max(Some((memory.total(), node.place(subgraph).unwrap_or((subgraph, 0)), node.op.name())));
         }
         let (arena, working) = (arena as u64, kept.saturating_add(scratch));
         if arena.saturating_add(working) <= self.arena_bytes {
             return Ok(());
         }
         // The error names the operator only if working memory is larger than the arena.
-        let operator = largest.filter(|_| working > arena).map(|(_, index, name)| (index, name.to_owned()));
+        let largest = largest.filter(|_| working > arena);
+        let subgraph = largest.map_or(subgraph, |(_, (subgraph, _), _)| subgraph);
+        let operator = largest.map(|(_, (_, index), name)| (index, name.to_owned()));
         let location = ModelLocation { subgraph: Some(subgraph), operator, tensor: None };
         let asked = match working {
             0 => format!("{arena} bytes"),

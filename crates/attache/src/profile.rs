@@ -1,7 +1,7 @@
 //! Timing of a run: [`Profile`] for the caller, with the dispatches of delegates and the operators on the
 //! CPU, and [`KernelProfile`] from a delegate.
 
-use attache_graph::{Graph, NodeId};
+use attache_graph::{Graph, Node, NodeId};
 use attache_model::Subgraph;
 
 /// Time and work of one dispatch in the last run of a partition.
@@ -43,7 +43,8 @@ pub struct ProfiledDispatch {
     /// Index of the partition, as in [`Outcome::On`](crate::Outcome::On).
     pub partition: usize,
     /// Index and name of each operator that the dispatch computes, in ascending order of the index in the
-    /// file's subgraph.
+    /// file's subgraph. An operator of a called subgraph has the index of the call, and a name such as
+    /// `odml.rms_norm/MUL`.
     pub operators: Vec<(usize, String)>,
     /// Time and work of the dispatch.
     pub dispatch: DispatchProfile,
@@ -54,7 +55,8 @@ pub struct ProfiledDispatch {
 #[non_exhaustive]
 pub struct ProfiledOperator {
     /// Index and name of each operator of the file that was computed, in ascending order of the index in the
-    /// file's subgraph. There are several if the preparation merged them.
+    /// file's subgraph. There are several if the preparation merged them. An operator of a called subgraph has the index
+    /// of the call, and a name such as `odml.rms_norm/MUL`.
     pub operators: Vec<(usize, String)>,
     /// Milliseconds that the operator took, with the subgraphs that it calls.
     pub milliseconds: f64,
@@ -101,12 +103,17 @@ impl Profile {
 }
 
 /// Returns index and name of each operator in the file that `nodes` were made from, ascending and without
-/// duplicates.
+/// duplicates. For a node that took the place of a call, these are the call's index and the node's label.
 fn operators(subgraph: &Subgraph, graph: &Graph, nodes: &[NodeId]) -> Vec<(usize, String)> {
     // A delegate may return node indices that do not exist.
     let known = nodes.iter().filter_map(|id| graph.nodes.get(id.index()));
-    let mut indices: Vec<usize> = known.flat_map(|node| node.origins.iter().copied()).collect();
-    indices.sort_unstable();
-    indices.dedup();
-    indices.into_iter().map(|index| (index, subgraph.operators[index].code.name())).collect()
+    let name = |node: &Node, index: usize| match node.inlined {
+        Some(_) => node.label(),
+        None => subgraph.operators[index].code.name(),
+    };
+    let named = |node: &'_ Node| node.origins.iter().map(|index| (*index, name(node, *index))).collect::<Vec<_>>();
+    let mut operators: Vec<_> = known.flat_map(named).collect();
+    operators.sort_unstable();
+    operators.dedup();
+    operators
 }

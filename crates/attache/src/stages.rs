@@ -49,8 +49,8 @@ pub fn passes(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<String,
 pub fn graph(model: &Model, subgraph: usize, shapes: &Shapes) -> Result<(Graph, BTreeMap<usize, String>), Error> {
     let mut graph = imported(model, subgraph, shapes)?;
     let removed = attache_passes::run(&mut graph).removed;
-    let fates =
-        removed.iter().flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
+    let own = removed.iter().filter(|removal| removal.inlined.is_none());
+    let fates = own.flat_map(|removal| removal.origins.iter().map(|origin| (*origin, removal.fate.to_owned())));
     Ok((graph, fates.collect()))
 }
 

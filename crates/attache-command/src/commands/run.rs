@@ -208,6 +208,7 @@ fn placement(node: &NodePlacement) -> Value {
         Outcome::Folded { into } => (into.as_str(), None),
     };
     json!({
+        "subgraph": node.subgraph,
         "index": node.index,
         "operator": node.operator,
         "version": node.version,
@@ -215,6 +216,7 @@ fn placement(node: &NodePlacement) -> Value {
         "partition": partition,
         "merged": node.merged,
         "reason": node.reason,
+        "inlined": node.inlined.iter().map(placement).collect::<Vec<_>>(),
     })
 }
 

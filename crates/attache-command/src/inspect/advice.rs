@@ -94,7 +94,8 @@ mod tests {
         let mut graph = Graph::default();
         let x = graph.add_tensor("x", Fact::new(DataType::Float32, input));
         let y = graph.add_tensor("y", Fact::new(DataType::Float32, output));
-        let node = Node { op: Arc::new(Plain), inputs: vec![Some(x)], outputs: vec![y], origins: vec![0] };
+        let node =
+            Node { op: Arc::new(Plain), inputs: vec![Some(x)], outputs: vec![y], origins: vec![0], inlined: None };
         graph.nodes.push(node);
         (graph.inputs, graph.outputs) = (vec![x], vec![y]);
         graph

@@ -71,12 +71,17 @@ pub(crate) fn survey(entry: &Entry<'_>, quantized: QuantizedName) -> Result<Surv
 /// Determines for each operator of the subgraph whether the GPU would run it. `fates` has the operators
 /// that the graph passes removed, with what became of them.
 fn answers(subgraph: &Subgraph, graph: &Graph, fates: &BTreeMap<usize, String>, claims: &Claims) -> Vec<Answer> {
-    let nodes: BTreeMap<usize, NodeId> = (graph.nodes.iter().enumerate())
-        .flat_map(|(id, node)| node.origins.iter().map(move |origin| (*origin, NodeId(id as u32))))
-        .collect();
+    // Several nodes may have taken the place of a call.
+    let mut nodes: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        node.origins.iter().for_each(|origin| nodes.entry(*origin).or_default().push(NodeId(id as u32)));
+    }
     let judge = |index: usize| match nodes.get(&index) {
-        Some(id) => {
-            let reason = claims.unsupported_reason(graph, *id);
+        Some(ids) => {
+            let reason = ids.iter().find_map(|id| {
+                let (node, reason) = (graph.node(*id), claims.unsupported_reason(graph, *id)?);
+                Some(if node.inlined.is_some() { format!("{}: {reason}", node.label()) } else { reason })
+            });
             (reason.is_none(), reason)
         }
         None => (true, fates.get(&index).cloned()),
@@ -85,8 +90,13 @@ fn answers(subgraph: &Subgraph, graph: &Graph, fates: &BTreeMap<usize, String>, 
     operators
         .map(|(index, operator)| {
             let (delegated, reason) = judge(index);
-            let node = nodes.get(&index).map(|id| graph.node(*id)).filter(|node| node.origins[0] == index);
-            let cost = node.map(|node| Cost::of(graph, node));
+            let nodes = nodes.get(&index).into_iter().flatten().map(|id| graph.node(*id));
+            let costs = nodes.filter(|node| node.origins[0] == index).map(|node| Cost::of(graph, node));
+            let add = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+            let cost = costs.reduce(|mut sum, cost| {
+                (sum.operations, sum.bytes) = (add(sum.operations, cost.operations), add(sum.bytes, cost.bytes));
+                sum
+            });
             Answer { index, operator: operator.code.name(), version: operator.code.version, delegated, reason, cost }
         })
         .collect()
@@ -94,7 +104,7 @@ fn answers(subgraph: &Subgraph, graph: &Graph, fates: &BTreeMap<usize, String>, 
 
 fn found_gaps(model: &Model, subgraph: usize, graph: &Graph) -> Vec<Gap> {
     let gap = |node: &Node| {
-        let (reason, index) = (node.op.missing()?.to_owned(), *node.origins.first()?);
+        let (reason, (subgraph, index)) = (node.op.missing()?.to_owned(), node.place(subgraph)?);
         let code = &model.subgraphs()[subgraph].operators[index].code;
         Some(Gap { subgraph, index, operator: code.name(), version: code.version, reason })
     };

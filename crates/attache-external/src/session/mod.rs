@@ -13,7 +13,7 @@ mod tensors;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-use attache::graph::{Graph, NodeId};
+use attache::graph::{Graph, Node, NodeId};
 use attache::{Clustering, Metadata, Model};
 use attache_abi::report::{ContextHead, text_of_c};
 use attache_abi::{TfLiteContext, TfLiteDelegate, TfLiteDelegateParams, TfLiteNode, TfLiteOperator, TfLiteTensor};
@@ -50,7 +50,8 @@ pub(crate) struct Session {
     head: ContextHead,
     pub(crate) context: TfLiteContext,
     pub(crate) tensors: Tensors,
-    /// By the number that C code has of a node: first those of the file, then those of partitions.
+    /// By the number that C code has of a node: first those of the file, then those of called subgraphs that took the place
+    /// of calls, then those of partitions.
     pub(crate) nodes: Nodes,
     /// The execution plan, after those that were replaced, which C code may still hold.
     plans: Vec<Integers>,
@@ -75,6 +76,8 @@ pub(crate) struct Session {
 #[derive(Debug)]
 struct Claims {
     view: View,
+    /// The number of each node of the graph; `None` for one that was not made from an operator.
+    numbers: Vec<Option<usize>>,
     /// The node of the graph for each number of a node in the plan.
     nodes: HashMap<c_int, NodeId>,
     /// The nodes that each earlier call replaced.
@@ -93,8 +96,9 @@ impl Session {
         for (index, tensor) in view.graph.tensors.iter().enumerate() {
             tensors.push(&tensor.name, &tensor.fact, source.tensors.get(index));
         }
+        let numbers = numbers(&view);
         let nodes = file_nodes(&view);
-        let offered = view.offered.iter().filter_map(|id| view.graph.node(*id).origins.first().copied());
+        let offered = view.offered.iter().filter_map(|id| numbers[id.index()]);
         let plan = Integers::of_indices(offered);
         let ids = plan.elements().iter().copied().zip(view.offered.iter().copied()).collect();
         let of = |ids: &[attache::graph::TensorId]| ids.iter().map(|id| id.0 as c_int).collect();
@@ -106,7 +110,7 @@ impl Session {
         view.graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
         let (consumers, threads) = (view.graph.consumers(), view.threads);
         let metadata = view.model.metadata().to_vec();
-        let claims = Claims { view, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
+        let claims = Claims { view, numbers, nodes: ids, replaced: Vec::new(), consumers, is_output, is_open: false };
         let session =
             Self { plans: vec![plan], inputs, outputs, variables, name, metadata, ..Self::new(tensors, nodes) };
         let session = Self { claims: Some(claims), ..session };
@@ -295,11 +299,20 @@ impl Session {
     }
 }
 
-/// Returns the nodes of all operators of the file. Those that the graph still has read the tensors that it says.
+/// Returns the number that C code has of each node of the graph: the index of its operator in the file; for nodes that took
+/// the place of a call, numbers after these.
+fn numbers(view: &View) -> Vec<Option<usize>> {
+    let mut next = view.model.subgraphs()[view.subgraph].operators.len()..;
+    let number = |node: &Node| if node.inlined.is_some() { next.next() } else { node.origins.first().copied() };
+    view.graph.nodes.iter().map(number).collect()
+}
+
+/// Returns the nodes of all operators of the file, then those that took the place of calls. Nodes that the graph still has
+/// read the tensors that it says.
 fn file_nodes(view: &View) -> Nodes {
     let source = &view.model.subgraphs()[view.subgraph];
     let mut inputs: Vec<Vec<Option<usize>>> = source.operators.iter().map(|operator| operator.inputs.clone()).collect();
-    for node in &view.graph.nodes {
+    for node in view.graph.nodes.iter().filter(|node| node.inlined.is_none()) {
         if let Some(own) = node.origins.first().and_then(|origin| inputs.get_mut(*origin)) {
             *own = node.inputs.iter().map(|id| id.map(attache::graph::TensorId::index)).collect();
         }
@@ -313,7 +326,14 @@ fn file_nodes(view: &View) -> Nodes {
             operator.intermediates.iter().copied(),
         ))
     });
-    nodes.collect()
+    let inlined = view.graph.nodes.iter().filter(|node| node.inlined.is_some()).filter_map(|node| {
+        let (subgraph, index) = node.place(view.subgraph)?;
+        let inputs: Vec<_> = node.inputs.iter().map(|id| id.map(attache::graph::TensorId::index)).collect();
+        let outputs = node.outputs.iter().map(|id| id.index());
+        let operator = &view.model.subgraphs()[subgraph].operators[index];
+        Some(Box::new(HostNode::of_file(operator, view.model.operator_view(subgraph, index), &inputs, outputs, [])))
+    });
+    nodes.chain(inlined).collect()
 }
 
 /// Returns the data of an opaque delegate; null for others.

@@ -39,7 +39,7 @@ impl Claims {
         let outputs =
             made.iter().map(|id| id.index()).filter(|index| self.is_output[*index] || is_read_outside(*index));
         let inputs = read.difference(&made).map(|id| id.index());
-        let numbers = nodes.iter().filter_map(|id| graph.node(*id).origins.first().copied());
+        let numbers = nodes.iter().filter_map(|id| self.numbers[id.index()]);
         // SAFETY: the delegate is the one that prepares, or null in a preview.
         let data = if delegate.is_null() { None } else { unsafe { opaque_data(delegate) } };
         let data = data.unwrap_or(std::ptr::null_mut());

@@ -1,7 +1,9 @@
 //! Delegates that do what they should.
 
 use attache::DataType::Float32;
-use attache::model::schema::{AddOptionsT, BuiltinOperator, BuiltinOptionsT, MulOptionsT};
+use attache::model::schema::{
+    AddOptionsT, BuiltinOperator, BuiltinOptions2T, BuiltinOptionsT, MulOptionsT, StableHLOCompositeOptionsT,
+};
 use attache::{CompiledModel, Interpreter, Model, ModelBuilder, OperatorBuilder, Outcome, TensorBuilder};
 use attache_external::ExternalDelegate;
 
@@ -154,4 +156,39 @@ fn a_delegate_may_replace_nodes_twice() {
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.output(0).unwrap().as_slice::<f32>().unwrap(), [2.0, 8.0, 18.0, 32.0, 50.0, 72.0]);
     assert_eq!(interpreter.output(1).unwrap().as_slice::<f32>().unwrap(), [4.0, 16.0, 36.0, 64.0, 100.0, 144.0]);
+}
+
+/// Returns the composite `(x + x) * x`, then `+ x`.
+fn composed() -> Model {
+    let mut builder = ModelBuilder::new("composed");
+    let add = || BuiltinOptionsT::AddOptions(Box::<AddOptionsT>::default());
+    let mul = || BuiltinOptionsT::MulOptions(Box::<MulOptionsT>::default());
+    let subgraphs = ["main", "inner"].map(|name| builder.subgraph(name));
+    let [[x, y, z], [a, b, c]] =
+        subgraphs.map(|subgraph| [(); 3].map(|()| builder.tensor(subgraph, TensorBuilder::new("", Float32, [2, 3]))));
+    let options = StableHLOCompositeOptionsT {
+        name: Some("test.composite".to_owned()),
+        decomposition_subgraph_index: 1,
+        composite_attributes: Some(Vec::new()),
+        ..Default::default()
+    };
+    let options = BuiltinOptions2T::StableHLOCompositeOptions(options.into());
+    builder.operator(0, OperatorBuilder::new(BuiltinOperator::STABLEHLO_COMPOSITE, [x], [y]).options_2(options));
+    builder.operator(0, OperatorBuilder::new(BuiltinOperator::ADD, [y, x], [z]).options(add()));
+    builder.operator(1, OperatorBuilder::new(BuiltinOperator::ADD, [a, a], [b]).options(add()));
+    builder.operator(1, OperatorBuilder::new(BuiltinOperator::MUL, [b, a], [c]).options(mul()));
+    builder.inputs(0, &[x]).outputs(0, &[z]).inputs(1, &[a]).outputs(1, &[c]);
+    Model::from_bytes(builder.finish()).unwrap()
+}
+
+#[test]
+fn the_operators_of_a_composite_are_nodes() {
+    let mut interpreter = Interpreter::builder(&composed()).delegate(arithmetic("none")).build().unwrap();
+    let placement = interpreter.placement();
+    let names: Vec<&str> = placement.nodes[0].inlined.iter().map(|node| node.operator.as_str()).collect();
+    assert_eq!((names, placement.partitions, placement.delegated()), (vec!["ADD", "MUL"], 1, 2));
+    interpreter.input(0).unwrap().copy_from(&[0.0f32, 1.0, 2.0, 3.0, -1.0, 0.5]).unwrap();
+    interpreter.invoke().unwrap();
+    let expected = [0.0, 3.0, 10.0, 21.0, 1.0, 1.0];
+    assert_eq!(interpreter.output(0).unwrap().as_slice::<f32>().unwrap(), expected);
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{
-    Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, RowUse, TensorMut, Unsupported,
+    Body, Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, RowUse, TensorMut, Unsupported,
     VariableUse, WorkingMemory,
 };
 
@@ -129,6 +129,22 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
 
     /// Returns how the operator uses a resource variable; see [`Op::variable_use`].
     fn variable_use(&self) -> Option<VariableUse<'_>> {
+        None
+    }
+
+    /// Returns the subgraph that is all that the operator runs; see [`Op::body`].
+    #[cfg(not(attache_small))]
+    fn body(&self, inputs: Facts<'_>) -> Option<Result<Body, String>> {
+        let _ = inputs;
+        None
+    }
+
+    /// Never called. The bound keeps the operators' methods of this name out of the smallest libraries.
+    #[cfg(attache_small)]
+    fn body(&self, _: Facts<'_>) -> Option<Result<Body, String>>
+    where
+        Self: Sized,
+    {
         None
     }
 
@@ -257,6 +273,11 @@ impl Op for Declared {
 
     fn variable_use(&self) -> Option<VariableUse<'_>> {
         self.operator.variable_use()
+    }
+
+    #[cfg(not(attache_small))]
+    fn body(&self, inputs: &[Option<&Fact>]) -> Option<Result<Body, String>> {
+        self.operator.body(Facts::present(self.inputs, inputs).ok()?)
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {

@@ -72,15 +72,15 @@ pub fn import_first(
     import_within(&callees(model, held, resolver), resolver, subgraph, inputs)
 }
 
-/// Returns the access to the model's subgraphs from outside, which infers the output shapes of called ones with the
-/// operators that `resolver` registers.
+/// Returns the access to the model's subgraphs from outside, which imports called ones with the operators that `resolver`
+/// registers.
 fn callees(model: &Model, held: Held, resolver: &OpResolver) -> Callees {
     let resolver = resolver.clone();
-    let infer = move |callees: &Callees, subgraph: usize, inputs: Shapes| {
+    let import = move |callees: &Callees, subgraph: usize, inputs: Shapes| {
         let (graph, errors) = import_within(callees, &resolver, subgraph, inputs);
-        errors.is_empty().then(|| graph.outputs.iter().map(|id| graph.fact(*id).shape.clone()).collect())
+        errors.is_empty().then_some(graph)
     };
-    Callees::new(model, held, Arc::new(infer))
+    Callees::new(model, held, Arc::new(import))
 }
 
 /// Returns the shapes of a subgraph's inputs: the requested shape, or that of the file where none is
@@ -141,7 +141,7 @@ fn import_within(
             let held = callees.held.get(&(container.to_owned(), name.to_owned())).cloned();
             graph.tensors[handle.index()].fact.held = held;
         }
-        graph.nodes.push(Node { op, inputs, outputs, origins: vec![index] });
+        graph.nodes.push(Node { op, inputs, outputs, origins: vec![index], inlined: None });
     }
     (graph, errors)
 }

@@ -1,7 +1,7 @@
 //! IF: runs one of two subgraphs of the model.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
+use attache_graph::{Body, Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::{Callee, argument, arguments, passes_only, shapes_of, stated_types, truth};
@@ -68,6 +68,12 @@ impl Operator for If {
         let is_true = truth(&argument(&inputs, 0)?.bytes)?;
         let branch = if is_true { &self.then_branch } else { &self.else_branch };
         host.run_subgraph(branch.index, arguments(inputs, 1)?)
+    }
+
+    fn body(&self, inputs: Facts<'_>) -> Option<Result<Body, String>> {
+        let [condition] = inputs.fact(0).constant.as_ref()?.integers()?[..] else { return None };
+        let branch = if condition != 0 { &self.then_branch } else { &self.else_branch };
+        Some(branch.body("IF", inputs.from(0), 1))
     }
 
     fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {

@@ -2,7 +2,7 @@
 //! range stands for the last one.
 
 use attache_base::DataType;
-use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
+use attache_graph::{Body, Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::callee::{Callee, argument, arguments, passes_only, shapes_of, stated_types};
@@ -43,6 +43,14 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     Ok(Box::new(Case { branches, outputs }))
 }
 
+impl Case {
+    /// Returns the branch with this index.
+    fn branch(&self, index: i64) -> &Callee {
+        let last = self.branches.len() - 1;
+        &self.branches[usize::try_from(index).map_or(last, |index| index.min(last))]
+    }
+}
+
 impl Operator for Case {
     /// Infers the types and shapes of the outputs. A shape is known where all branches infer the same one.
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -72,9 +80,12 @@ impl Operator for Case {
     fn pass(&self, inputs: Vec<Option<PassedTensor>>, host: &mut dyn Host) -> Result<Vec<PassedTensor>, OpError> {
         let index = <[u8; 4]>::try_from(&argument(&inputs, 0)?.bytes[..]);
         let index = i32::from_ne_bytes(index.map_err(|_| OpError::invalid("it takes one index"))?);
-        let last = self.branches.len() - 1;
-        let branch = &self.branches[usize::try_from(index).map_or(last, |index| index.min(last))];
-        host.run_subgraph(branch.index, arguments(inputs, 1)?)
+        host.run_subgraph(self.branch(index.into()).index, arguments(inputs, 1)?)
+    }
+
+    fn body(&self, inputs: Facts<'_>) -> Option<Result<Body, String>> {
+        let [index] = inputs.fact(0).constant.as_ref()?.integers()?[..] else { return None };
+        Some(self.branch(index).body("STABLEHLO_CASE", inputs.from(0), 1))
     }
 
     fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {

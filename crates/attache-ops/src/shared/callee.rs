@@ -1,8 +1,8 @@
 //! Shared by the operators that call subgraphs of the model (IF, WHILE, CALL_ONCE): checks of a called
-//! subgraph, and its inferred output shapes. Independent of how subgraphs are run.
+//! subgraph, its inferred output shapes, and its graph. Independent of how subgraphs are run.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Fact, OpError, PassedTensor};
+use attache_graph::{Body, Fact, OpError, PassedTensor};
 
 use crate::Declaration;
 use crate::subgraphs::Callees;
@@ -52,6 +52,22 @@ impl Callee {
     /// run time.
     pub(crate) fn shapes(&self, inputs: &[Option<Shape>]) -> Vec<Option<Shape>> {
         self.callees.shapes(self.index, inputs)
+    }
+
+    /// Returns the subgraph as what an operator does whose inputs from index `first` on are the arguments; `name` is what is
+    /// called, for people. Fails with the reason if the nodes of the subgraph can't take the place of the call.
+    pub(crate) fn body(&self, name: &str, inputs: &[Option<&Fact>], first: usize) -> Result<Body, String> {
+        let source = &self.callees.model().subgraphs()[self.index];
+        // All calls of a subgraph share its variables.
+        if source.tensors.iter().any(|tensor| tensor.is_variable) {
+            return Err("its subgraph has variable tensors".into());
+        }
+        if source.operators.iter().any(|operator| !operator.intermediates.is_empty()) {
+            return Err("an operator of its subgraph has intermediate tensors".into());
+        }
+        let arguments = inputs.get(first..).unwrap_or_default();
+        let graph = self.callees.graph(self.index, shapes_of(arguments))?;
+        Ok(Body { name: name.to_owned(), subgraph: self.index, graph, first })
     }
 
     /// Checks that all inputs of the operator are present and have the types of the subgraph's inputs.

@@ -141,7 +141,7 @@ fn describe(offer: &Offer<'_>, key: &mut KeyBuilder) {
     }
     // The attributes follow from the file, of which the passes make the same graph each time.
     for node in &graph.nodes {
-        key.add_debug(&(node.op.name(), &node.inputs, &node.outputs, &node.origins));
+        key.add_debug(&(node.op.name(), &node.inputs, &node.outputs, &node.origins, node.place(offer.subgraph)));
     }
     key.add_debug(offer.resolver);
     if !offer.resolver.is_empty() {

@@ -167,20 +167,21 @@ impl<'a> NodeContext<'a> {
     }
 
     /// Returns the operator of the model file that the node was made from, with its code, version and options;
-    /// the first one if there are several, `None` if there is none.
+    /// the first one if there are several, `None` if there is none. It is one of another subgraph if the node took the place
+    /// of a call ([`Node::inlined`]).
     #[must_use]
     pub fn operator(&self) -> Option<&'a Operator> {
-        let origin = *self.node().origins.first()?;
-        self.model.subgraphs().get(self.subgraph)?.operators.get(origin)
+        let (subgraph, operator) = self.node().place(self.subgraph)?;
+        self.model.subgraphs().get(subgraph)?.operators.get(operator)
     }
 
     /// Returns the FlatBuffers table of the operator of the model file, for the options of builtin operators:
     /// `options.builtin_options_as_…()`. `None` if the node was not made from an operator of the file.
     #[must_use]
     pub fn options(&self) -> Option<schema::Operator<'a>> {
-        let origin = *self.node().origins.first()?;
+        let (subgraph, operator) = self.node().place(self.subgraph)?;
         self.operator()?;
-        Some(self.model.operator_view(self.subgraph, origin))
+        Some(self.model.operator_view(subgraph, operator))
     }
 
     /// Returns the facts known about an input: type, shape, quantization parameters, and the value of a constant.

@@ -48,10 +48,9 @@ impl Trace {
     /// tensors has no value or has an extent that a file cannot represent.
     pub fn case(&self, node: usize) -> Result<Case, Error> {
         let node = self.node(node)?;
-        let operator = origin(node);
+        let (operator, place) = (origin(node), node.place(self.subgraph).unwrap_or_default());
         if node.op.has_side_effects() {
-            let text =
-                format!("operator {operator} ({}) runs other subgraphs: it is no case by itself", node.op.name());
+            let text = format!("operator {operator} ({}) runs other subgraphs: it is no case by itself", node.label());
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let mut builder = ModelBuilder::new(node.op.name());
@@ -65,12 +64,12 @@ impl Trace {
         let (fed, made) = (self.fed(node), &node.outputs);
         let indices = |ids: &[TensorId]| ids.iter().map(|id| tensors[id]).collect::<Vec<_>>();
         let inputs = node.inputs.iter().map(|id| id.map(|id| tensors[&id]));
-        let description = self.describe(operator, inputs.collect(), indices(made), &mut builder);
+        let description = self.describe(place, inputs.collect(), indices(made), &mut builder);
         builder.operator(0, description);
         builder.inputs(0, &indices(&fed)).outputs(0, &indices(made));
         let arrays = |ids: &[TensorId]| ids.iter().map(|id| self.array(*id)).collect::<Result<Vec<_>, _>>();
         let (inputs, outputs) = (arrays(&fed)?, arrays(made)?);
-        Ok(Case { operator, name: node.op.name().to_owned(), model: builder.finish(), inputs, outputs })
+        Ok(Case { operator, name: node.label(), model: builder.finish(), inputs, outputs })
     }
 
     fn array(&self, id: TensorId) -> Result<Array, Error> {
@@ -102,18 +101,18 @@ impl Trace {
         Ok(if fact.is_variable { tensor.variable() } else { tensor })
     }
 
-    /// Returns the operator with index `operator` as the file describes it, but with the tensors `inputs` and
+    /// Returns the operator with this index in this subgraph as the file describes it, but with the tensors `inputs` and
     /// `outputs` of the new model. Adds its intermediate tensors to `builder`.
     fn describe(
         &self,
-        operator: usize,
+        (subgraph, operator): (usize, usize),
         inputs: Vec<Option<usize>>,
         outputs: Vec<usize>,
         builder: &mut ModelBuilder,
     ) -> OperatorBuilder {
-        let source = &self.model.subgraphs()[self.subgraph];
+        let source = &self.model.subgraphs()[subgraph];
         let stated = &source.operators[operator];
-        let table = self.model.operator_view(self.subgraph, operator).unpack();
+        let table = self.model.operator_view(subgraph, operator).unpack();
         let options = stated.custom_options.as_ref().map(|bytes| bytes.to_vec());
         let description = match &stated.code.custom {
             Some(name) => OperatorBuilder::custom(name, options.unwrap_or_default(), inputs, outputs),

@@ -150,7 +150,7 @@ impl Trace {
         } else {
             Err(joined(&assignment.reasons[0]))
         };
-        Ok(OperatorComparison { operator: origin(node), name: node.op.name().to_owned(), outcome })
+        Ok(OperatorComparison { operator: origin(node), name: node.label(), outcome })
     }
 
     /// Finds the first operator, in execution order, with an output that differs from the CPU's by more than
@@ -235,7 +235,7 @@ impl Trace {
             }
             let (node, tensor) = (producers[id.index()]?.index(), self.graph.tensor(id).name.clone());
             let made_by = &self.graph.nodes[node];
-            let (operator, name) = (origin(made_by), made_by.op.name().to_owned());
+            let (operator, name) = (origin(made_by), made_by.label());
             Some(FirstDivergence { node, operator, name, tensor, difference })
         };
         Ok(tensors.into_iter().zip(differences).filter_map(divergence).min_by_key(|divergence| divergence.node))

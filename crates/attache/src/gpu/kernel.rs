@@ -48,6 +48,8 @@ pub(super) struct GpuPartition {
     /// How quantized tensors are computed; `None` if there are none.
     quantized: Option<Quantized>,
     nodes: Vec<NodeId>,
+    /// For each of `nodes`, the operator of the file that it was made from.
+    origins: Vec<usize>,
     runs: Runs,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -63,6 +65,8 @@ pub(super) struct GpuPartition {
 /// The nodes of a partition and the types of its inputs and outputs on the host.
 pub(super) struct PartitionInfo {
     pub(super) nodes: Vec<NodeId>,
+    /// For each of `nodes`, the operator of the file that it was made from.
+    origins: Vec<usize>,
     /// Data types of the partition's input tensors, in its order.
     pub(super) inputs: Vec<DataType>,
     /// Data types of the partition's output tensors, in its order.
@@ -83,7 +87,8 @@ impl PartitionInfo {
     ) -> Self {
         let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
         let is_whole = nodes.len() == graph.nodes.len();
-        Self { nodes, inputs: types(inputs), outputs: types(outputs), is_whole, quantized }
+        let origins = nodes.iter().map(|id| graph.node(*id).origins.first().copied().unwrap_or_default()).collect();
+        Self { nodes, origins, inputs: types(inputs), outputs: types(outputs), is_whole, quantized }
     }
 
     /// Returns how the partition is run by a delegate that runs whole graphs as `runs` says. Partitions that are not the
@@ -97,7 +102,7 @@ impl GpuPartition {
     /// Makes the first session of a partition, so that a lack of memory shows here.
     pub(super) fn new(executable: Executable, info: PartitionInfo, runs: Runs) -> Result<Self, GpuError> {
         let runs = info.runs(runs);
-        let PartitionInfo { nodes, inputs, outputs, quantized, .. } = info;
+        let PartitionInfo { nodes, origins, inputs, outputs, quantized, .. } = info;
         let executable = Arc::new(executable);
         let first = Mutex::new(Some(executable.session(runs)?));
         let ports = |formats: &[ValueFormat], types: Vec<DataType>| -> Vec<Port> {
@@ -106,7 +111,19 @@ impl GpuPartition {
         let summary = executable.summary();
         let (inputs, outputs) = (ports(&summary.inputs, inputs), ports(&summary.outputs, outputs));
         let (parts, is_restored, compiled_again) = (Mutex::default(), false, None);
-        Ok(Self { executable, quantized, nodes, runs, inputs, outputs, first, parts, is_restored, compiled_again })
+        Ok(Self {
+            executable,
+            quantized,
+            nodes,
+            origins,
+            runs,
+            inputs,
+            outputs,
+            first,
+            parts,
+            is_restored,
+            compiled_again,
+        })
     }
 
     /// Sets what is stored of the partition.
@@ -144,10 +161,14 @@ impl PreparedPartition for GpuPartition {
 
     fn report(&self) -> KernelReport {
         let report = self.executable.report();
-        let name = |origin: &usize| self.nodes[*origin].0.to_string();
-        let merged = self.executable.summary().merged.iter().map(|(origin, others)| {
-            let others: Vec<String> = others.iter().map(name).collect();
-            (self.nodes[*origin], format!("one kernel with node {}", others.join(", ")))
+        let merged = self.executable.summary().merged.iter().filter_map(|(step, others)| {
+            // Nodes of a subgraph that took the place of a call have the number of the call.
+            let mut others: Vec<usize> = others.iter().map(|other| self.origins[*other]).collect();
+            others.retain(|other| *other != self.origins[*step]);
+            others.sort_unstable();
+            others.dedup();
+            let others: Vec<String> = others.iter().map(usize::to_string).collect();
+            (!others.is_empty()).then(|| (self.nodes[*step], format!("one kernel with node {}", others.join(", "))))
         });
         let compiled_again = self.compiled_again.filter(|_| report.dispatches > 0);
         KernelReport {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use attache_graph::{Graph, NodeId};
-use attache_model::Model;
+use attache_graph::{Graph, Inlined, NodeId};
+use attache_model::{Model, Operator};
 use attache_passes::Log;
 
 use crate::error::counted;
@@ -34,6 +34,8 @@ pub enum Outcome {
 pub struct NodePlacement {
     /// Index of the operator in its subgraph of the file.
     pub index: usize,
+    /// Index of that subgraph in the model.
+    pub subgraph: usize,
     /// TensorFlow Lite's name of the operator.
     pub operator: String,
     /// Version of the operator, as the file states it.
@@ -45,6 +47,19 @@ pub struct NodePlacement {
     pub merged: Option<String>,
     /// Why the operator runs on the CPU; `None` if it does not, or if there is no delegate.
     pub reason: Option<String>,
+    /// The operators of the subgraph that the operator calls, if they take its place. The operator then counts as one on
+    /// the CPU if one of them runs there, else as one of the first one's partition.
+    pub inlined: Vec<NodePlacement>,
+}
+
+/// Sets `reason` for the operators, also for inlined ones, that were not on the CPU in `before` and are now.
+fn mark_fallen(nodes: &mut [NodePlacement], before: &[NodePlacement], reason: &str) {
+    for (node, before) in nodes.iter_mut().zip(before) {
+        if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
+            node.reason = Some(reason.to_owned());
+        }
+        mark_fallen(&mut node.inlined, &before.inlined, reason);
+    }
 }
 
 /// The placement report of a subgraph: where each operator runs, and why.
@@ -87,10 +102,15 @@ impl fmt::Display for NodePlacement {
         if let Some(into) = &self.merged {
             write!(f, ", {into}")?;
         }
-        match &self.reason {
-            Some(reason) => write!(f, " ({reason})"),
-            None => Ok(()),
+        if let Some(reason) = &self.reason {
+            write!(f, " ({reason})")?;
         }
+        for inside in self.inlined.iter().filter(|_| !cfg!(attache_small)) {
+            // The lines of what is inside that are in turn inside have their own indentation.
+            let lines = inside.to_string().replace('\n', "\n    ");
+            write!(f, "\n    subgraph {}, {lines}", inside.subgraph)?;
+        }
+        Ok(())
     }
 }
 
@@ -110,26 +130,19 @@ pub(crate) fn placement(
     passes: &Log,
     assignment: &Assignment,
 ) -> Placement {
-    let operators = model.subgraphs()[subgraph].operators.iter().enumerate();
-    let nodes = operators.map(|(index, operator)| NodePlacement {
-        index,
-        operator: operator.code.name(),
-        version: operator.code.version,
-        outcome: Outcome::Cpu,
-        merged: None,
-        reason: None,
-    });
-    let mut placement = Placement { nodes: nodes.collect(), ..Placement::default() };
+    let mut placement = Placement { nodes: on_cpu(model, subgraph), ..Placement::default() };
+    // A call is replaced before what takes its place is removed.
     for removal in &passes.removed {
-        for origin in &removal.origins {
-            placement.nodes[*origin].outcome = Outcome::Folded { into: removal.fate.to_owned() };
-        }
+        placement.at(&removal.origins, removal.inlined.as_ref(), |node| {
+            node.outcome = Outcome::Folded { into: removal.fate.to_owned() };
+            node.inlined = removal.replaced_by.map_or_else(Vec::new, |subgraph| on_cpu(model, subgraph));
+        });
     }
     for step in &assignment.steps {
         match step {
             PlacedStep::Node(_) | PlacedStep::Banded(_) => {
                 for id in step.nodes_on_cpu() {
-                    placement.at(graph, *id, |node| {
+                    placement.at_node(graph, *id, |node| {
                         node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
                     });
                 }
@@ -139,16 +152,49 @@ pub(crate) fn placement(
                 placement.partitions += 1;
                 for id in &partition.nodes {
                     let outcome = Outcome::On { delegate: partition.delegate.clone(), partition: index };
-                    placement.at(graph, *id, |node| node.outcome = outcome.clone());
+                    placement.at_node(graph, *id, |node| node.outcome = outcome.clone());
                 }
                 for (id, into) in &partition.prepared.report().merged {
-                    placement.at(graph, *id, |node| node.merged = Some(into.clone()));
+                    placement.at_node(graph, *id, |node| node.merged = Some(into.clone()));
                 }
             }
         }
     }
+    if !cfg!(attache_small) {
+        placement.nodes.iter_mut().for_each(NodePlacement::summarize);
+    }
     placement.write_log(assignment);
     placement
+}
+
+/// Returns the placement of all operators of a subgraph on the CPU.
+fn on_cpu(model: &Model, subgraph: usize) -> Vec<NodePlacement> {
+    let node = |(index, operator): (usize, &Operator)| NodePlacement {
+        index,
+        subgraph,
+        operator: operator.code.name(),
+        version: operator.code.version,
+        outcome: Outcome::Cpu,
+        merged: None,
+        reason: None,
+        inlined: Vec::new(),
+    };
+    model.subgraphs()[subgraph].operators.iter().enumerate().map(node).collect()
+}
+
+impl NodePlacement {
+    /// Sets the outcome of an operator from the outcomes of those that took its place.
+    fn summarize(&mut self) {
+        self.inlined.iter_mut().for_each(Self::summarize);
+        let outcome = |wanted: fn(&Outcome) -> bool| {
+            let found = self.inlined.iter().find(|inside| wanted(&inside.outcome))?;
+            Some((found.outcome.clone(), found.reason.as_ref().map(|reason| format!("{}: {reason}", found.operator))))
+        };
+        let on_cpu = outcome(|outcome| matches!(outcome, Outcome::Cpu));
+        if let Some(found) = on_cpu.or_else(|| outcome(|outcome| matches!(outcome, Outcome::On { .. }))) {
+            (self.outcome, self.reason) = found;
+        }
+    }
 }
 
 /// Joins the reasons of a node to one line; `None` if there are none. Each reason names its delegate unless
@@ -164,19 +210,30 @@ fn reason(reasons: &[(String, String)], delegates: usize) -> Option<String> {
 
 impl Placement {
     /// Applies `change` to the placements of all operators that a node was made from.
-    fn at(&mut self, graph: &Graph, id: NodeId, change: impl Fn(&mut NodePlacement)) {
+    fn at_node(&mut self, graph: &Graph, id: NodeId, change: impl Fn(&mut NodePlacement)) {
         let Some(node) = graph.nodes.get(id.index()) else { return };
-        node.origins.iter().for_each(|origin| change(&mut self.nodes[*origin]));
+        self.at(&node.origins, node.inlined.as_ref(), change);
+    }
+
+    /// Applies `change` to the placements of these operators, or of the one that took the place of a call among them.
+    fn at(&mut self, origins: &[usize], inlined: Option<&Inlined>, change: impl Fn(&mut NodePlacement)) {
+        // The smallest libraries replace no calls.
+        let inlined = inlined.filter(|_| !cfg!(attache_small));
+        let path: Vec<usize> =
+            std::iter::successors(inlined, |inlined| inlined.call.around.as_ref()).map(|one| one.operator).collect();
+        for origin in origins {
+            let mut node = self.nodes.get_mut(*origin);
+            for operator in path.iter().rev() {
+                node = node.and_then(|node| node.inlined.get_mut(*operator));
+            }
+            node.map(&change);
+        }
     }
 
     /// Sets `reason` for all operators that were not on the CPU in `before` and are now, and adds a line
     /// about it to the log.
     pub(crate) fn fall_back(&mut self, before: &Placement, reason: &str) {
-        for (node, before) in self.nodes.iter_mut().zip(&before.nodes) {
-            if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
-                node.reason = Some(reason.to_owned());
-            }
-        }
+        mark_fallen(&mut self.nodes, &before.nodes, reason);
         let all = match self.nodes.len() {
             1 => "the only operation runs".to_owned(),
             count => format!("all {count} operations run"),

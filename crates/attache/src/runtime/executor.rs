@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use attache_base::parallel::Succession;
 use attache_base::{AlignedBuffer, Parallel, Serial, Shape, Stopwatch, copy};
-use attache_graph::{Cache, Graph, Node, NodeId, OpError, TensorId, WorkingMemory};
-use attache_model::ModelLocation;
+use attache_graph::{Cache, Graph, NodeId, OpError, TensorId, WorkingMemory};
 
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
@@ -23,7 +22,7 @@ use super::node::bands::{Kept, run_banded};
 use super::node::by_reference::{Planned, Way, run_passing, run_reshape, run_update};
 use super::node::{Lists, keep_states, run_node, run_resized};
 use super::options::Options;
-use super::prepare::{Prepared, PreparedStep};
+use super::prepare::{Prepared, PreparedStep, location};
 use super::run_queue::{RunId, RunQueue, gone};
 use crate::delegate::guard::RunEnd;
 use crate::limits::require_memory;
@@ -502,11 +501,6 @@ fn run_step(
 fn variables(graph: &Graph) -> impl Iterator<Item = TensorId> {
     let variables = graph.tensors.iter().enumerate().filter(|(_, tensor)| tensor.fact.is_variable);
     variables.map(|(index, _)| TensorId(index as u32))
-}
-
-fn location(subgraph: usize, node: &Node) -> ModelLocation {
-    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
-    ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
 }
 
 /// Runs a partition `times` times. All of its inputs and outputs are of known shape.

@@ -234,9 +234,15 @@ pub(crate) fn check_implemented(graph: &Graph, subgraph: usize, assignment: &Ass
     Err(Error::list(ErrorKind::Unsupported, &heading, unresolved))
 }
 
-fn location(subgraph: usize, node: &Node) -> ModelLocation {
-    let operator = node.origins.first().map(|origin| (*origin, node.op.name().to_owned()));
-    ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
+/// Returns where the operator of a node is in the model. `subgraph` is the subgraph of the node's graph.
+pub(crate) fn location(subgraph: usize, node: &Node) -> ModelLocation {
+    match node.place(subgraph) {
+        Some((subgraph, index)) => {
+            let operator = Some((index, node.op.name().to_owned()));
+            ModelLocation { subgraph: Some(subgraph), operator, tensor: None }
+        }
+        None => ModelLocation { subgraph: Some(subgraph), ..ModelLocation::default() },
+    }
 }
 
 /// Returns an error that lists all operators that the assignment leaves to the CPU, if there are any.

@@ -25,10 +25,9 @@ pub(crate) struct SharedWeights {
 /// Everything on which the packed weights of a node may depend, apart from shapes.
 #[derive(PartialEq, Eq, Hash)]
 struct NodeKey {
-    subgraph: usize,
+    /// Where the operator is in the file, which of a called subgraph may be several nodes.
+    place: Option<(usize, usize)>,
     operator: String,
-    /// The indices of the operators in the file that the node was made from.
-    origins: Vec<usize>,
     /// Address and length of each constant input; `None` for other inputs.
     constants: Vec<Option<(usize, usize)>>,
     /// The types of all inputs and outputs, and their quantization parameters with the bits of the scales.
@@ -78,9 +77,8 @@ impl SharedWeights {
             inputs.clone().map(|fact| fact.and_then(|fact| fact.constant.as_ref())).collect();
         let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
         let key = NodeKey {
-            subgraph,
+            place: node.place(subgraph),
             operator: node.op.name().to_owned(),
-            origins: node.origins.clone(),
             constants: constants
                 .iter()
                 .map(|constant| constant.map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len())))
@@ -121,7 +119,7 @@ mod tests {
         let (name, reason) = ("TEST".to_owned(), String::new());
         let op = Arc::new(UnresolvedOperator { name, reason, outputs: Vec::new() });
         let inputs = vec![Some(weights), Some(bias)];
-        graph.nodes = vec![Node { op, inputs, outputs: Vec::new(), origins: vec![0] }];
+        graph.nodes = vec![Node { op, inputs, outputs: Vec::new(), origins: vec![0], inlined: None }];
         graph
     }
 

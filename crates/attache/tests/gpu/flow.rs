@@ -49,6 +49,14 @@ static PARTITIONS: &[(&str, usize, usize)] = &[
     // The partitions are RELU after a branch of known shape, and ADD or MUL in the branch that ran.
     ("f32_IF_same_shapes_then_more", 1, 2),
     ("f32_IF_shapes_differ", 0, 1),
+    // The operators of a branch that is known, and of composites, are in the partition of those around them.
+    ("f32_IF_constant_true", 1, 1),
+    ("f32_IF_folded_condition", 1, 1),
+    ("f32_STABLEHLO_CASE_constant", 1, 1),
+    ("f32_STABLEHLO_COMPOSITE_nested_twice", 1, 1),
+    ("f32_STABLEHLO_COMPOSITE_one_subgraph_twice", 1, 1),
+    ("f32_STABLEHLO_COMPOSITE_own_constants", 1, 1),
+    ("f32_STABLEHLO_COMPOSITE_passed_on_twice", 1, 1),
     // There is one partition after the loop, one in its condition and one in its body.
     ("f32_WHILE_same_shapes_then_more", 1, 3),
     // The partition of the main graph is ABS of the value that no iteration changes. The

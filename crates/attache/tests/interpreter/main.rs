@@ -14,6 +14,7 @@ mod delegate_panics;
 mod diff;
 mod flow;
 mod graphs;
+mod inlining;
 mod language;
 mod limits;
 mod outputs;

@@ -22,7 +22,7 @@ impl Origin {
     /// Starts the origin of a value of a node of a subgraph.
     pub(super) fn of_node(subgraph: usize, node: &Node) -> Self {
         let mut origin = Self::default();
-        origin.add(node.op.name().as_bytes()).add_debug(&(subgraph, &node.origins));
+        origin.add(node.op.name().as_bytes()).add_debug(&node.place(subgraph));
         origin
     }
 
