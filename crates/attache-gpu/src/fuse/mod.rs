@@ -2,7 +2,7 @@
 //!
 //! These rules are applied in the order of the steps:
 //!
-//! - A map becomes one kernel with the maps that compute its inputs, and the epilogue of another kernel that computes one.
+//! - A map becomes one kernel with maps that compute its inputs, and the epilogue of another kernel that computes one.
 //! - Maps that a concatenation or an update alone reads are computed where it loads them.
 //! - Padding with the data's zero point becomes the padding of the convolution that reads it.
 //! - A depthwise convolution, or an average pool with one output pixel, becomes the prologue of the pointwise
@@ -45,7 +45,8 @@ const MAX_SIZE: usize = 200;
 #[must_use]
 pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     let (views, kernels) = (Views::default(), Order::default());
-    let mut fuser = Fuser { program, uses: uses(program), views, kernels, limits };
+    let (uses, is_combined) = (uses(program), is_combined(program));
+    let mut fuser = Fuser { program, uses, is_combined, views, kernels, limits };
     for step in &program.steps {
         fuser.add(step);
     }
@@ -69,6 +70,17 @@ fn uses(program: &Program) -> Vec<usize> {
     uses
 }
 
+/// Returns for each value whether a map or a reduction reads it.
+fn is_combined(program: &Program) -> Vec<bool> {
+    let mut is_combined = vec![false; program.values.len()];
+    for step in &program.steps {
+        if matches!(step.primitive, Primitive::Map { .. } | Primitive::IntMap { .. } | Primitive::Reduce { .. }) {
+            step.inputs.iter().for_each(|id| is_combined[id.index()] = true);
+        }
+    }
+    is_combined
+}
+
 fn is_map(kernel: &Kernel) -> bool {
     matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. })
 }
@@ -76,6 +88,8 @@ fn is_map(kernel: &Kernel) -> bool {
 struct Fuser<'a> {
     program: &'a Program,
     uses: Vec<usize>,
+    /// For each value, whether a map or a reduction reads it.
+    is_combined: Vec<bool>,
     views: Views,
     kernels: Order,
     limits: &'a DeviceLimits,
@@ -124,20 +138,23 @@ impl Fuser<'_> {
         produced.then(|| self.kernels.maker(id)).flatten()
     }
 
-    /// Fuses a map with the kernels that compute its inputs in the map's own shape and type: with all that are maps, and
-    /// with one other. Returns the fused kernel, or the map if none qualifies.
+    /// Fuses a map with kernels that compute its inputs in the map's own shape and type: with the last one, since the map's
+    /// other inputs may be computed by later kernels than the first, then with all that are maps, and then with another,
+    /// unless other maps or reductions read the result: these may become one kernel with the map. Returns the fused kernel,
+    /// or the map if none qualifies.
     fn join_producers(&mut self, mut map: Kernel) -> Kernel {
-        while let Some((position, joined)) = self.join_producer(&map) {
+        let mut takes_any = true;
+        while let Some((position, joined)) = self.join_producer(&map, takes_any) {
             self.kernels.take(position);
             map = joined;
+            takes_any = !self.is_combined[map.outputs[0].index()];
         }
         map
     }
 
-    /// Fuses a map with a kernel that computes one of its inputs: with a map if one qualifies. Of several, the last one is
-    /// taken, since the map's other inputs may be computed by later kernels than the first. Returns the position of that
-    /// kernel and the fused one.
-    fn join_producer(&self, map: &Kernel) -> Option<(Position, Kernel)> {
+    /// Fuses a map with the last of the kernels that compute its inputs, which is a map unless `takes_any` is set. Returns
+    /// the position of that kernel and the fused one.
+    fn join_producer(&self, map: &Kernel, takes_any: bool) -> Option<(Position, Kernel)> {
         let (shape, scalar) = match &map.primitive {
             Primitive::Map { shape, .. } => (shape, Scalar::F32),
             Primitive::IntMap { shape, .. } => (shape, Scalar::I32),
@@ -147,7 +164,8 @@ impl Fuser<'_> {
             .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
             .collect();
-        candidates.sort_by_key(|(_, (position, kernel))| std::cmp::Reverse((is_map(kernel), *position)));
+        candidates.retain(|(_, (_, kernel))| takes_any || is_map(kernel));
+        candidates.sort_by_key(|(_, (position, _))| std::cmp::Reverse(*position));
         let mut joined = (candidates.into_iter())
             .filter_map(|(index, (position, kernel))| Some((position, self.joined(kernel, map, index)?)));
         joined.next()

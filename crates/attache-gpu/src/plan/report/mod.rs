@@ -65,9 +65,7 @@ impl PlanReport {
     ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
-        let mut program = defer(&merge(&program, limits));
-        settle_reshapes(&mut program);
-        let fused = fuse(&program, limits);
+        let (mut program, fused) = fused(&program, limits);
         validate(&program, &fused, "fusion")?;
         let mut kernels = split(&mut program, fused, limits.max_bindings);
         validate(&program, &kernels, "splitting")?;
@@ -201,6 +199,22 @@ fn settle(shaders: &[Shader], storages: &mut StorageFormats) {
         if let Binding::Write(id, storage) = binding {
             storages.settle(*id, *storage);
         }
+    }
+}
+
+/// Returns the program with movement deferred, and its kernels. Siblings are merged where that makes fewer kernels: slices
+/// of a merged value that cannot be read in place would be kernels of their own.
+fn fused(program: &Program, limits: &DeviceLimits) -> (Program, Vec<Kernel>) {
+    let of = |program: &Program| {
+        let mut program = defer(program);
+        settle_reshapes(&mut program);
+        let kernels = fuse(&program, limits);
+        (program, kernels)
+    };
+    let plain = of(program);
+    match merge(program, limits).map(|merged| of(&merged)) {
+        Some(merged) if merged.1.len() < plain.1.len() => merged,
+        _ => plain,
     }
 }
 
