@@ -273,10 +273,10 @@ impl fmt::Display for Graph {
             let (outputs, inputs, origins) = (outputs.join(", "), inputs.join(", "), origins.join(", "));
             write!(f, "{outputs} = {} {:?}({inputs})  # {origins}", node.op.name(), node.op)?;
             match &node.inlined {
-                Some(Inlined { call, operator }) => {
+                Some(Inlined { call, operator }) if !cfg!(attache_small) => {
                     writeln!(f, ": {}, subgraph {}, operator {operator}", call.name, call.subgraph)?;
                 }
-                None => writeln!(f)?,
+                _ => writeln!(f)?,
             }
         }
         for id in &self.outputs {

@@ -58,7 +58,9 @@ fn mark_fallen(nodes: &mut [NodePlacement], before: &[NodePlacement], reason: &s
         if node.outcome == Outcome::Cpu && before.outcome != Outcome::Cpu {
             node.reason = Some(reason.to_owned());
         }
-        mark_fallen(&mut node.inlined, &before.inlined, reason);
+        if !cfg!(attache_small) {
+            mark_fallen(&mut node.inlined, &before.inlined, reason);
+        }
     }
 }
 
@@ -135,7 +137,8 @@ pub(crate) fn placement(
     for removal in &passes.removed {
         placement.at(&removal.origins, removal.inlined.as_ref(), |node| {
             node.outcome = Outcome::Folded { into: removal.fate.to_owned() };
-            node.inlined = removal.replaced_by.map_or_else(Vec::new, |subgraph| on_cpu(model, subgraph));
+            let replaced_by = removal.replaced_by.filter(|_| !cfg!(attache_small));
+            node.inlined = replaced_by.map_or_else(Vec::new, |subgraph| on_cpu(model, subgraph));
         });
     }
     for step in &assignment.steps {
@@ -217,10 +220,12 @@ impl Placement {
 
     /// Applies `change` to the placements of these operators, or of the one that took the place of a call among them.
     fn at(&mut self, origins: &[usize], inlined: Option<&Inlined>, change: impl Fn(&mut NodePlacement)) {
+        let mut path = Vec::new();
         // The smallest libraries replace no calls.
-        let inlined = inlined.filter(|_| !cfg!(attache_small));
-        let path: Vec<usize> =
-            std::iter::successors(inlined, |inlined| inlined.call.around.as_ref()).map(|one| one.operator).collect();
+        if !cfg!(attache_small) {
+            let calls = std::iter::successors(inlined, |inlined| inlined.call.around.as_ref());
+            path.extend(calls.map(|one| one.operator));
+        }
         for origin in origins {
             let mut node = self.nodes.get_mut(*origin);
             for operator in path.iter().rev() {
