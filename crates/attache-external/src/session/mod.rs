@@ -333,7 +333,12 @@ fn file_nodes(view: &View) -> Nodes {
         let operator = &view.model.subgraphs()[subgraph].operators[index];
         Some(Box::new(HostNode::of_file(operator, view.model.operator_view(subgraph, index), &inputs, outputs, [])))
     });
-    nodes.chain(inlined).collect()
+    let mut all: Vec<_> = nodes.collect();
+    // The smallest libraries replace no calls.
+    if !cfg!(attache_small) {
+        all.extend(inlined);
+    }
+    all
 }
 
 /// Returns the data of an opaque delegate; null for others.
