@@ -9,8 +9,8 @@ use super::{GpuError, GpuErrorKind, Kernel, roots};
 
 /// Checks kernels, which are in execution order. Each value that a kernel reads is an input, a constant, or
 /// the output of an earlier kernel. Each value is computed once. Each view is of a value that its kernel
-/// reads, and its source is available. Each map computes one input. All outputs of the program are computed. The error names the violation
-/// and `after`, the pass that made the kernels.
+/// reads, and its source is available. Each map computes one input. All outputs of the program are computed. The error
+/// names the violation and `after`, the pass that made the kernels.
 pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Result<(), GpuError> {
     let roots = roots(program);
     let mut made = vec![false; program.values.len()];
