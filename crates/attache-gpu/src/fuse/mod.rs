@@ -3,14 +3,16 @@
 //! These rules are applied in the order of the steps:
 //!
 //! - A map becomes one kernel with maps that compute its inputs, and the epilogue of another kernel that computes one.
-//! - Maps that a concatenation or an update alone reads are computed where it loads them.
+//! - Maps that a concatenation or an update alone reads are computed where it loads them, and so are concatenations that an
+//!   update alone reads.
 //! - Padding with the data's zero point becomes the padding of the convolution that reads it.
 //! - A depthwise convolution, or an average pool with one output pixel, becomes the prologue of the pointwise
 //!   convolution that reads it.
 //! - Data movement, and integers that are only cast to float, are fused into their consumers, which read the source.
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
-//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel. Three modules are passes of
+//! Finally, the module `rows` joins reductions and maps along the same rows into one kernel, and `stage` moves what makes
+//! the left matrix of a product with few rows into the product. Three modules are passes of
 //! their own: `siblings`, which comes first, merges convolutions of the same data, `deferral`, which comes next, moves
 //! reshapes and transposes behind other steps, and `split`, which comes last, splits long reductions.
 
@@ -22,10 +24,11 @@ mod prologue;
 mod rows;
 mod siblings;
 mod split;
+mod stage;
 mod strided;
 mod views;
 
-use attache_gpu_ir::{Primitive, Program, Scalar, Source, Step, ValueId};
+use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId};
 
 use self::compose::{Composed, read_once};
 pub(crate) use self::deferral::defer;
@@ -53,7 +56,8 @@ pub fn fuse(program: &Program, limits: &DeviceLimits) -> Vec<Kernel> {
     for id in &program.outputs {
         fuser.store(*id);
     }
-    rows::join(program, fuser.kernels.into_kernels(), limits.max_bindings)
+    let kernels = rows::join(program, fuser.kernels.into_kernels(), limits.max_bindings);
+    stage::stage(program, kernels, limits)
 }
 
 /// Returns for each value the number of steps that read it. Each occurrence among the program's outputs
@@ -83,6 +87,12 @@ fn is_combined(program: &Program) -> Vec<bool> {
 
 fn is_map(kernel: &Kernel) -> bool {
     matches!(kernel.primitive, Primitive::Map { .. } | Primitive::IntMap { .. })
+}
+
+fn is_float_concatenation(program: &Program, kernel: &Kernel) -> bool {
+    let mut values = kernel.inputs.iter().chain(&kernel.outputs);
+    matches!(kernel.primitive, Primitive::Concatenate { .. })
+        && values.all(|id| program.value(*id).scalar == Scalar::F32)
 }
 
 struct Fuser<'a> {
@@ -205,54 +215,57 @@ impl Fuser<'_> {
                 }
             }
         }
-        (self.bindings(&kernel) < self.limits.max_bindings).then_some(kernel)
-    }
-
-    /// Returns the number of buffers that a kernel reads. A value that is read as two different operands is
-    /// bound twice and counts twice. With a prologue, the filters and biases of both kernels are packed into
-    /// one buffer.
-    fn bindings(&self, kernel: &Kernel) -> usize {
-        let packed = |id: &ValueId| {
-            let weights = [Some(kernel), kernel.prologue.as_deref()].into_iter().flatten().flat_map(|k| &k.inputs[1..]);
-            kernel.prologue.is_some() && weights.into_iter().any(|weight| weight == id)
-        };
-        let made = usize::from(kernel.prologue.is_some());
-        let first = kernel.prologue.iter().flat_map(|first| first.inputs.iter().chain(&first.operands));
-        let own = kernel.inputs[made..].iter().chain(&kernel.operands);
-        let stored = own.filter(|id| kernel.computed(kernel.source(**id)).is_none());
-        let read = stored.chain(kernel.maps.iter().flat_map(|map| &map.inputs)).chain(first);
-        read.filter(|id| !packed(id)).count() + usize::from(kernel.prologue.is_some())
+        (kernel.bindings() < self.limits.max_bindings).then_some(kernel)
     }
 
     /// Fuses the maps that compute what the kernel reads, itself or through a view, if nothing else reads it and no element
     /// is computed more than once. Returns the kernel, fused or unchanged.
     fn compute_inputs(&mut self, mut kernel: Kernel) -> Kernel {
         // The indices of an update are read for each element.
-        let count = if kernel.primitive == Primitive::Update { 2 } else { kernel.inputs.len() };
+        let is_update = kernel.primitive == Primitive::Update;
+        let count = if is_update { 2 } else { kernel.inputs.len() };
         if count >= self.limits.max_bindings {
             return kernel;
         }
         let inputs = kernel.inputs.clone();
         for id in inputs[..count].iter().copied() {
             let is_own = inputs.iter().filter(|input| **input == id).count() == 1;
-            let source = kernel.source(id);
-            if !is_own || (source != id && !self.is_plain_view(id, source)) {
+            let mut fused = kernel.clone();
+            let source = match self.squeezed(id).filter(|_| is_update && is_own && kernel.source(id) == id) {
+                Some(view) => {
+                    fused.views.push(view.clone());
+                    view.source
+                }
+                None => kernel.source(id),
+            };
+            if !is_own || (kernel.source(id) != id && !self.is_plain_view(id, source)) {
                 continue;
             }
-            let Some((position, map)) = self.sole_producer(source).filter(|(_, map)| is_map(map)) else { continue };
-            let mut fused = kernel.clone();
-            let views = map.views.iter().filter(|view| !kernel.views.contains(view));
-            fused.views.extend(views.cloned());
-            fused.origins.extend(&map.origins);
-            fused.origins.sort_unstable();
-            fused.origins.dedup();
-            fused.maps.push(Kernel { views: Vec::new(), ..map.clone() });
-            if self.bindings(&fused) < self.limits.max_bindings {
+            let takes = |kernel: &Kernel| is_map(kernel) || (is_update && is_float_concatenation(self.program, kernel));
+            let Some((position, map)) = self.sole_producer(source).filter(|(_, map)| takes(map)) else { continue };
+            fused.take_map(map.clone());
+            if fused.bindings() < self.limits.max_bindings {
                 kernel = fused;
                 self.kernels.take(position);
             }
         }
         kernel
+    }
+
+    /// Returns the view of the input of a reshape that only adds or removes axes of extent 1, as which its output can be
+    /// read; `None` if `id` is no such reshape or has several readers.
+    fn squeezed(&self, id: ValueId) -> Option<View> {
+        let Source::Step(step) = self.program.value(id).source else { return None };
+        let Step { primitive: Primitive::Reshape(shape), inputs, .. } = &self.program.steps[step] else { return None };
+        let from = self.program.shape(inputs[0]);
+        let mut axes = (0..shape.rank()).filter(|axis| shape[*axis] != 1);
+        let coordinate = |extent: &usize| match extent {
+            1 => Some(Index::Constant(0)),
+            extent => axes.next().filter(|axis| shape[*axis] == *extent).map(Index::Axis),
+        };
+        let coordinates = from.iter().map(coordinate).collect::<Option<Vec<_>>>()?;
+        let map = IndexMap { output: shape.to_vec(), coordinates, fill: None };
+        (self.uses[id.index()] == 1).then_some(View { value: id, source: inputs[0], map })
     }
 
     /// Whether a view with one reader is the output of one step, which reads its source, and repeats no element. A view of
@@ -294,7 +307,7 @@ impl Fuser<'_> {
 #[cfg(test)]
 mod tests {
     use attache_base::Shape;
-    use attache_gpu_ir::{ConvolutionGeometry, Expression, Index, IndexMap};
+    use attache_gpu_ir::{ConvolutionGeometry, Expression};
 
     use super::*;
 

@@ -28,7 +28,7 @@ impl Fuser<'_> {
     /// Fuses the producer of a pointwise convolution's data as its prologue, if nothing else reads that data.
     /// The producer is a depthwise convolution or an average pool with one output pixel. Returns the
     /// convolution, fused or unchanged.
-    pub(super) fn fuse_prologue(&mut self, mut kernel: Kernel) -> Kernel {
+    pub(super) fn fuse_prologue(&mut self, kernel: Kernel) -> Kernel {
         let made = self.unreshaped(kernel.inputs[0]);
         let Some((position, first)) = self.sole_producer(made) else { return kernel };
         // Other kernels may read the value, or a reshape of it, through a view.
@@ -40,24 +40,20 @@ impl Fuser<'_> {
         {
             return kernel;
         }
-        let (origins, views) = (first.origins.clone(), first.views.clone());
-        kernel.prologue = Some(Box::new(first.clone()));
+        let first = first.clone();
         let (data, outputs) = (self.program.shape(kernel.inputs[0])[3], self.program.shape(kernel.inputs[1])[0]);
         let weights =
             (1 + data.next_multiple_of(4)) * outputs.next_multiple_of(4) + (1 + MAX_TAPS) * data.next_multiple_of(4);
         let fits = weights * 4 <= self.limits.max_binding_bytes
             && outputs <= MAX_OUTPUTS
             && self.limits.work_group_bytes >= WORK_GROUP_BYTES;
-        if !fits || self.bindings(&kernel) >= self.limits.max_bindings {
-            kernel.prologue = None;
+        let mut fused = kernel.clone();
+        fused.take_prologue(first);
+        if !fits || fused.bindings() >= self.limits.max_bindings {
             return kernel;
         }
-        kernel.views.extend(views);
-        kernel.origins.splice(0..0, origins);
-        kernel.origins.sort_unstable();
-        kernel.origins.dedup();
         self.kernels.take(position);
-        kernel
+        fused
     }
 
     /// Whether all inputs of a kernel but the first are float constants.

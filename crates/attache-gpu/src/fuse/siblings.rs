@@ -1,29 +1,38 @@
 //! Siblings: pointwise convolutions of the same data become one convolution, whose outputs are slices of its channels.
 //!
 //! The projections of attention to queries, keys and values are such siblings. One product with all weights fills a device
-//! better than three, and reads the data once.
+//! better than three, and reads the data once. So are, where there are few rows, the two projections of a gated layer: the
+//! next product computes the gate where it stages its rows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId};
 
 use super::views::reads_each_once;
-use crate::kernel::{DeviceLimits, MAX_OUTPUTS, roots};
+use crate::kernel::{DeviceLimits, MAX_OUTPUTS, STAGED_ROWS, roots};
+
+/// Maximum maps and reshapes between a projection and the product that reads what they compute of it.
+const MAX_MAPS: usize = 16;
 
 /// Returns the program with siblings merged, which computes the same; `None` if there are none.
 pub(crate) fn merge(program: &Program, limits: &DeviceLimits) -> Option<Program> {
     let (readers, roots) = (readers(program), roots(program));
     let mut groups: HashMap<usize, Vec<usize>> = HashMap::new();
-    let mut first_of: HashMap<(ValueId, &Shape), usize> = HashMap::new();
+    let mut first_of: HashMap<(ValueId, &Shape, Option<ValueId>), usize> = HashMap::new();
     let mut is_output = vec![false; program.values.len()];
     program.outputs.iter().for_each(|id| is_output[id.index()] = true);
-    let can_merge =
-        |step: &Step| is_projection(program, &readers, step) && is_fetched(program, &readers, &is_output, step);
     let inner = |step: &Step| program.value(step.outputs[0]).is_inner;
-    for (index, step) in program.steps.iter().enumerate().filter(|(_, step)| can_merge(step)) {
+    for (index, step) in program.steps.iter().enumerate().filter(|(_, step)| is_projection(program, &readers, step)) {
+        let gated = match is_fetched(program, &readers, &is_output, step) {
+            true => None,
+            false => match gated(program, &readers, &is_output, step) {
+                None => continue,
+                gated => gated,
+            },
+        };
         // Reshapes of one value to one shape are the same data.
-        let data = (roots[step.inputs[0].index()], program.shape(step.inputs[0]));
+        let data = (roots[step.inputs[0].index()], program.shape(step.inputs[0]), gated);
         let first = *first_of.entry(data).or_insert(index);
         let other = &program.steps[first];
         let is_alike = step.primitive == other.primitive && step.inputs.len() == other.inputs.len();
@@ -81,6 +90,30 @@ fn is_fetched(program: &Program, readers: &[Vec<usize>], is_output: &[bool], ste
         }
     }
     is_read
+}
+
+/// Returns the value that maps compute of the output of a step with few rows, if it is the only one that other steps read.
+fn gated(program: &Program, readers: &[Vec<usize>], is_output: &[bool], step: &Step) -> Option<ValueId> {
+    let few = 1..=STAGED_ROWS;
+    let mut at = few.contains(&program.shape(step.outputs[0])[..3].iter().product()).then_some(step.outputs[0]);
+    let (mut waiting, mut last, mut left) = (BTreeSet::new(), None, MAX_MAPS);
+    while let Some(id) = at {
+        left -= 1;
+        if is_output[id.index()] || left == 0 {
+            return None;
+        }
+        for reader in readers[id.index()].iter().map(|index| &program.steps[*index]) {
+            match &reader.primitive {
+                Primitive::Map { .. } | Primitive::Reshape(_) => {
+                    waiting.insert(reader.outputs[0]);
+                }
+                _ if last.is_some_and(|last| last != id) => return None,
+                _ => last = Some(id),
+            }
+        }
+        at = waiting.pop_first();
+    }
+    last.filter(|last| *last != step.outputs[0])
 }
 
 /// Whether the merged weights, packed with their biases, and the merged outputs are within the limits.

@@ -7,6 +7,7 @@ mod alias;
 mod error;
 mod limits;
 mod precision;
+mod staged_rows;
 mod storage;
 mod validate;
 mod vectors;
@@ -18,6 +19,7 @@ pub use error::{GpuError, GpuErrorKind};
 pub use limits::{DeviceLimits, Matrices, Params, VariantChoice};
 pub(crate) use limits::{MAX_GROUPS, MAX_OUTPUTS};
 pub use precision::Precision;
+pub(crate) use staged_rows::{STAGED_ROWS, rows_group, staged_rows};
 pub(crate) use storage::signed_point;
 pub use storage::{StorageFormat, StorageFormats};
 pub(crate) use validate::{broken, validate};
@@ -62,10 +64,10 @@ pub struct Kernel {
     /// which is not stored.
     pub inputs: Vec<ValueId>,
     /// The kernel that computes the elements of the first input where this kernel would otherwise load them;
-    /// `None` if all inputs are loaded.
+    /// `None` if all inputs are loaded. Its views are among this kernel's.
     pub prologue: Option<Box<Kernel>>,
-    /// Maps whose elements this kernel computes where it would otherwise load them, so that they are not stored. Each
-    /// computes an input or the source of a view. Their views are among this kernel's.
+    /// Maps and concatenations of maps whose elements this kernel computes where it would otherwise load them, so that
+    /// they are not stored. Each computes an input or the source of a view. Their views are among this kernel's.
     pub maps: Vec<Kernel>,
     /// The expression applied to each element before it is stored. The identity for a map, whose own expression
     /// contains everything.
@@ -89,15 +91,56 @@ impl Kernel {
         Self { primitive, inputs, prologue, maps, epilogue, operands, views, outputs, origins }
     }
 
-    /// Returns a boxed iterator over the values that the kernel and its prologue read from memory. For a
-    /// view, this is its source.
+    /// Returns a boxed iterator over the values that the kernel and those within it read from memory. For a view, this is
+    /// its source.
     #[must_use]
     pub fn reads(&self) -> Box<dyn Iterator<Item = ValueId> + '_> {
         let made = usize::from(self.prologue.is_some());
         let own = self.inputs[made..].iter().chain(&self.operands).map(|id| self.source(*id));
         let stored = own.filter(|id| self.computed(*id).is_none());
-        let mapped = self.maps.iter().flat_map(|map| &map.inputs).map(|id| self.source(*id));
-        Box::new(stored.chain(mapped).chain(self.prologue.iter().flat_map(|first| first.reads())))
+        Box::new(stored.chain(self.within().flat_map(Kernel::reads)))
+    }
+
+    /// Returns the kernels whose elements this kernel computes where it would otherwise load them.
+    pub(crate) fn within(&self) -> impl Iterator<Item = &Kernel> {
+        self.maps.iter().chain(self.prologue.as_deref())
+    }
+
+    /// Whether the prologue is computed by work groups that keep whole rows, see [`staged_rows`], and not for each pixel of
+    /// an image.
+    pub(crate) fn has_rows(&self) -> bool {
+        let makes_rows = |first: &Kernel| !matches!(first.primitive, Primitive::Convolution(_) | Primitive::Window(_));
+        self.prologue.as_deref().is_some_and(makes_rows)
+    }
+
+    /// Makes another kernel, whose output nothing else reads, the prologue of this one.
+    pub(crate) fn take_prologue(&mut self, first: Kernel) {
+        self.take_over(&first);
+        self.prologue = Some(Box::new(first));
+    }
+
+    /// Makes another kernel, whose output nothing else reads, one of this kernel's maps.
+    pub(crate) fn take_map(&mut self, map: Kernel) {
+        self.take_over(&map);
+        self.maps.push(map);
+    }
+
+    /// Adds the views and the origins of a kernel that becomes a part of this one.
+    fn take_over(&mut self, part: &Kernel) {
+        let views: Vec<View> = part.views.iter().filter(|view| !self.views.contains(view)).cloned().collect();
+        self.views.extend(views);
+        self.origins.extend(&part.origins);
+        self.origins.sort_unstable();
+        self.origins.dedup();
+    }
+
+    /// Returns the number of buffers that the kernel reads. A value that is read as two different operands is bound twice
+    /// and counts twice. With a prologue for each pixel, the filters and biases of both kernels are packed into one buffer.
+    pub(crate) fn bindings(&self) -> usize {
+        match self.prologue.as_deref().filter(|_| !self.has_rows()) {
+            None => self.reads().count(),
+            Some(first) => 2 + self.operands.len() + first.operands.len(),
+        }
     }
 
     /// Returns the index of the map that computes a value where this kernel loads it; `None` if the value is stored.

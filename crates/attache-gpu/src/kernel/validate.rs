@@ -45,15 +45,13 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
 /// Checks that the kernel reads the value of each view, that no value has two views, and that the shapes of
 /// each index map match those of its value and source.
 fn views(program: &Program, kernel: &Kernel) -> Result<(), String> {
-    let prologue = kernel.prologue.as_deref();
-    let read = |id: ValueId| {
-        let own = [Some(kernel), prologue].into_iter().flatten().chain(&kernel.maps);
-        let all = own.flat_map(|k| k.inputs.iter().chain(&k.operands));
-        all.into_iter().any(|other| *other == id)
-    };
+    fn read(kernel: &Kernel, id: ValueId) -> bool {
+        kernel.inputs.iter().chain(&kernel.operands).any(|other| *other == id)
+            || kernel.within().any(|part| read(part, id))
+    }
     for (index, view) in kernel.views.iter().enumerate() {
         let (value, source) = (program.shape(view.value), program.shape(view.source));
-        if !read(view.value) {
+        if !read(kernel, view.value) {
             return Err(format!("has a view of %{}, which it doesn't read", view.value.0));
         }
         if kernel.views[..index].iter().any(|other| other.value == view.value) {

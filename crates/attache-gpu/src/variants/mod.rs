@@ -15,9 +15,8 @@ pub use select::{variants, write};
 pub(crate) struct Variant {
     /// The variant's name, which is also the name of its file without the extension.
     pub(crate) name: &'static str,
-    /// Whether the variant can compute a prologue (a kernel fused into its first input) while it loads that
-    /// input.
-    pub(crate) takes_prologues: bool,
+    /// What the variant can compute where it would otherwise load it.
+    pub(crate) computes: Computes,
     /// Returns whether the variant can implement this kernel in this context.
     pub(crate) applies: fn(&Context<'_>, &Kernel) -> bool,
     /// Returns the variant's priority among those that apply to the same kernel. The lowest number is
@@ -26,6 +25,31 @@ pub(crate) struct Variant {
     /// Generates the kernel's shaders, in the order in which they are dispatched. Called only if `applies`
     /// returned true.
     pub(crate) write: fn(&Context<'_>, &Kernel) -> Vec<Shader>,
+}
+
+/// What a variant can compute where it would otherwise load it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Computes {
+    /// Nothing: it loads all inputs.
+    Nothing,
+    /// Maps, where it loads their elements.
+    Maps,
+    /// A prologue: a convolution or a mean, for each pixel that it loads.
+    Pixels,
+    /// A prologue: whole rows, in work-group memory.
+    Rows,
+}
+
+impl Computes {
+    /// Returns what a variant has to compute for a kernel.
+    fn of(kernel: &Kernel) -> Self {
+        match kernel.prologue {
+            Some(_) if kernel.has_rows() => Computes::Rows,
+            Some(_) => Computes::Pixels,
+            None if kernel.maps.is_empty() => Computes::Nothing,
+            None => Computes::Maps,
+        }
+    }
 }
 
 /// What must be given before a variant can apply to any kernel at all: a property of the device, of its

@@ -2,7 +2,7 @@
 
 use attache_gpu_ir::Program;
 
-use super::{GeneratedKernel, Variant, VariantRequirement, convolution, elementwise, reduction};
+use super::{Computes, GeneratedKernel, Variant, VariantRequirement, convolution, elementwise, reduction};
 use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice};
 use crate::wgsl::Context;
 
@@ -29,6 +29,7 @@ static TABLE: &[Variant] = &[
     convolution::conv_staged::VARIANT,
     convolution::conv_staged_bytes::VARIANT,
     convolution::conv_staged_matrix::VARIANT,
+    convolution::conv_vector::VARIANT,
     convolution::conv_winograd::VARIANT,
     elementwise::gather::VARIANT,
     elementwise::index_map::VARIANT,
@@ -57,7 +58,7 @@ static TABLE: &[Variant] = &[
 
 /// The variants that cannot be used on some devices or in some precisions, with what each requires. Only
 /// [`variants`] reads this table, to report the requirements; the choice of a variant depends on
-/// [`Variant::applies`] and [`Variant::takes_prologues`].
+/// [`Variant::applies`] and [`Variant::computes`].
 static NEEDS: &[(Variant, VariantRequirement)] = &[
     (convolution::conv_bytes::VARIANT, VariantRequirement::Bytes),
     (convolution::conv_depthwise_bytes::VARIANT, VariantRequirement::Bytes),
@@ -84,9 +85,11 @@ pub fn variants() -> impl Iterator<Item = (&'static str, VariantRequirement)> {
 ///
 /// Panics if the program was not checked, for example if an extent does not fit 32 bits.
 pub fn write(program: &Program, kernel: &Kernel, storages: &StorageFormats, limits: &DeviceLimits) -> GeneratedKernel {
-    let context = Context { program, storages, limits, views: &kernel.views, maps: &kernel.maps };
-    let takes_prologues = |variant: &Variant| variant.takes_prologues || kernel.prologue.is_none();
-    let applies = |variant: &&Variant| takes_prologues(variant) && (variant.applies)(&context, kernel);
+    let maps = kernel.prologue.as_ref().map_or(&kernel.maps, |first| &first.maps);
+    let context = Context { program, storages, limits, views: &kernel.views, maps };
+    let computed = Computes::of(kernel);
+    let computes = |variant: &Variant| computed == Computes::Nothing || variant.computes == computed;
+    let applies = |variant: &&Variant| computes(variant) && (variant.applies)(&context, kernel);
     let applying: Vec<&Variant> = TABLE.iter().filter(applies).collect();
     let rank = |variant: &&&Variant| {
         (VariantChoice::Named(variant.name) != limits.variants, (variant.priority)(&context, kernel))

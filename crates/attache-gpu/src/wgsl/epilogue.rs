@@ -6,10 +6,9 @@ use std::fmt::Write;
 use attache_base::Shape;
 use attache_gpu_ir::{Expression, IntExpression, Primitive, Program, Scalar, Value, ValueId};
 
-use crate::kernel::{Epilogue, Kernel, StorageFormat, axes, computed_scalar};
+use crate::kernel::{Epilogue, Kernel, axes, computed_scalar};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::expression::{expression, functions, integer, vector};
-use crate::wgsl::writer::keeps_vectors;
 use crate::wgsl::{Context, Writer, integer_expression};
 
 /// Returns the WGSL type of one element that a kernel's primitive passes to `store`.
@@ -18,7 +17,7 @@ pub(crate) fn computed_type(program: &Program, kernel: &Kernel) -> &'static str 
 }
 
 /// Returns the WGSL type of an element.
-fn element(scalar: Scalar) -> &'static str {
+pub(super) fn element(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::F32 => "f32",
         Scalar::I32 => "i32",
@@ -126,19 +125,24 @@ enum Operands {
     Given,
 }
 
-/// Adds the WGSL function `name(g, value)`, which applies a prologue's epilogue to the 4 floats or integers
-/// of unit `g` of its output and returns them. A prologue whose channel count is not a multiple of 4 has no
-/// operands, since fusion then requires an identity epilogue.
-pub(crate) fn finish(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, name: &str) {
-    let variables = variables(writer, context, kernel, name, 4);
+/// Adds the WGSL function `name(g, value)`, which applies the epilogue of a kernel within another to the `vector_width`
+/// floats or integers of unit `g` of its output and returns them. A prologue of an image whose channel count is not a
+/// multiple of 4 has no operands, since fusion then requires an identity epilogue.
+pub(crate) fn finish(
+    writer: &mut Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    (name, vector_width): (&str, usize),
+) {
+    let variables = variables(writer, context, kernel, name, vector_width);
     let value = match &kernel.epilogue {
-        Epilogue::Float(expression) => float_epilogue(writer, expression, Scalar::F32, 4),
+        Epilogue::Float(expression) => float_epilogue(writer, expression, Scalar::F32, vector_width),
         Epilogue::Int(expression) => {
-            int_epilogue(writer, &format!("{name}_value"), expression, (1 + kernel.operands.len(), 4))
+            int_epilogue(writer, &format!("{name}_value"), expression, (1 + kernel.operands.len(), vector_width))
         }
     };
-    let vec4 = vector(kernel.epilogue.element(), 4);
-    writer.function(&format!("fn {name}(g: u32, value: {vec4}) -> {vec4} {{\n{variables}    return {value};\n}}\n"));
+    let of = vector(kernel.epilogue.element(), vector_width);
+    writer.function(&format!("fn {name}(g: u32, value: {of}) -> {of} {{\n{variables}    return {value};\n}}\n"));
 }
 
 /// Returns WGSL that defines the epilogue's variables `x0`, `x1`, … for unit `g`. Adds the functions that
@@ -227,7 +231,7 @@ pub(crate) fn store_map(writer: &mut Writer<'_>, context: &Context<'_>, kernel: 
 
 /// Returns WGSL that defines the variables of a map's expression for unit `g`, and WGSL of its value there. Adds the
 /// functions that they call, whose names start with `name`.
-fn mapped(
+pub(super) fn mapped(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
     (kernel, name): (&Kernel, &str),
@@ -250,27 +254,4 @@ fn mapped(
     };
     let variable = |index: usize| format!("    let x{index} = {name}operand{index}(g);\n");
     [(0..inputs).map(variable).collect(), value]
-}
-
-/// Binds a value for reading like [`Writer::read`], where one of the kernel's maps may compute it, or the source of its
-/// view.
-pub(crate) fn elements(writer: &mut Writer<'_>, context: &Context<'_>, id: ValueId, vector_width: usize) -> Array {
-    let view = context.views.iter().find(|view| view.value == id);
-    let source = view.map_or(id, |view| view.source);
-    let Some(index) = context.maps.iter().position(|map| map.outputs[0] == source) else {
-        return writer.read(id, vector_width);
-    };
-    let shape = context.program.shape(source);
-    let width = view.map_or(vector_width, |view| if keeps_vectors(&view.map, shape) { vector_width } else { 1 });
-    let scalar = context.program.value(source).scalar;
-    let name = format!("map{index}_");
-    let [variables, value] = mapped(writer, context, (&context.maps[index], &name), width);
-    let loaded = vector(element(scalar), width);
-    writer.function(&format!("fn {name}(g: u32) -> {loaded} {{\n{variables}    return {value};\n}}\n"));
-    let storage = if scalar == Scalar::F32 { StorageFormat::F32 } else { StorageFormat::I32 };
-    let array = Array::new(format!("map{index}"), storage, width).fetched(name, width);
-    match view {
-        Some(view) => writer.through(array, (&view.map, shape), [width, vector_width]),
-        None => array,
-    }
 }

@@ -5,6 +5,7 @@
 //! module, choose how a kernel is computed.
 
 pub(crate) mod accessor;
+pub(crate) mod computed;
 mod context;
 pub(crate) mod cooperative_matrix;
 pub(crate) mod epilogue;

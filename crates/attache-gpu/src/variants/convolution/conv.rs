@@ -5,14 +5,14 @@
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, Scalar};
 
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "conv",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Convolution(_)),
     priority: |_, _| 100,
     write,

@@ -12,13 +12,13 @@ use super::conv_depthwise;
 use super::input_loader::InputLoader;
 use super::tiling::put;
 use crate::kernel::{Kernel, MAX_GROUPS, MAX_OUTPUTS, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_blocked", takes_prologues: true, applies, priority, write };
+    Variant { name: "conv_blocked", computes: Computes::Pixels, applies, priority, write };
 
 pub(super) fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return false };

@@ -12,11 +12,11 @@ use attache_gpu_ir::{ByteType, Primitive, Source};
 
 use super::tiling::{Loops, Tiling, fits};
 use crate::kernel::{Kernel, StorageFormat, signed_point};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_bytes", takes_prologues: false, applies, priority: |_, _| 2, write };
+    Variant { name: "conv_bytes", computes: Computes::Nothing, applies, priority: |_, _| 2, write };
 
 /// Whether the filter is a constant of 8-bit integers.
 pub(super) fn has_byte_filter(context: &Context<'_>, kernel: &Kernel) -> bool {

@@ -8,12 +8,12 @@ use attache_gpu_ir::{Primitive, Scalar, Source, ValueId};
 
 use super::tiling::{Loops, Tiling, fits};
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_dense", takes_prologues: false, applies, priority: |_, _| 3, write };
+    Variant { name: "conv_dense", computes: Computes::Nothing, applies, priority: |_, _| 3, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return false };
@@ -28,7 +28,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 
 /// Packs the bias, then the filter, with output channels innermost and padded to a multiple of 4:
 /// `[1 + height × width × channels][outputs]`.
-fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
+pub(super) fn pack(context: &Context<'_>, kernel: &Kernel) -> Arc<[f32]> {
     let shape = context.program.shape(kernel.inputs[1]);
     let (outputs, depth) = (shape[0], shape[1..].iter().product::<usize>());
     let padded = outputs.next_multiple_of(4);

@@ -7,12 +7,12 @@ use attache_gpu_ir::{Primitive, Scalar, Source};
 
 use super::conv::source;
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_depthwise", takes_prologues: false, applies, priority: |_, _| 1, write };
+    Variant { name: "conv_depthwise", computes: Computes::Nothing, applies, priority: |_, _| 1, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return false };

@@ -8,12 +8,12 @@ use attache_gpu_ir::Primitive;
 use super::conv::source;
 use super::conv_bytes::{bias, has_byte_filter, signed_data, signed_filter, word};
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_depthwise_bytes", takes_prologues: false, applies, priority: |_, _| 1, write };
+    Variant { name: "conv_depthwise_bytes", computes: Computes::Nothing, applies, priority: |_, _| 1, write };
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Convolution(convolution) = &kernel.primitive else { return false };

@@ -10,12 +10,12 @@ use super::conv_blocked::{fits, pack};
 use super::input_loader::read_vec4s;
 use super::tiling::put;
 use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_direct", takes_prologues: false, applies, priority, write };
+    Variant { name: "conv_direct", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of adjacent output pixels of a row per invocation, which computes one vec4 of output channels for
 /// each.

@@ -15,12 +15,12 @@ use attache_gpu_ir::{Primitive, Source, ValueId};
 use self::problem::{EIGHT, Problem};
 use self::text::Text;
 use crate::kernel::{Kernel, Matrices, StorageFormat};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::cooperative_matrix::SIDE;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_matrix", takes_prologues: false, applies, priority, write };
+    Variant { name: "conv_matrix", computes: Computes::Nothing, applies, priority, write };
 
 /// Maximum number of rows of a window. Each row adds weight matrices that an invocation keeps in registers.
 const MAX_ROWS: usize = 5;

@@ -7,11 +7,11 @@ use super::conv_blocked;
 use super::input_loader::InputLoader;
 use super::staged::{self, EACH, Problem, Texts, Tiling};
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_staged", takes_prologues: true, applies, priority, write };
+    Variant { name: "conv_staged", computes: Computes::Pixels, applies, priority, write };
 
 /// Number of steps along K for which the filter is prefetched.
 const AHEAD: usize = 2;

@@ -9,11 +9,11 @@ use super::conv_bytes::{self, signed_filter, word};
 use super::input_loader::InputLoader;
 use super::staged::{self, EACH, Texts, Tiling};
 use crate::kernel::{Kernel, MAX_OUTPUTS};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_staged_bytes", takes_prologues: true, applies, priority, write };
+    Variant { name: "conv_staged_bytes", computes: Computes::Pixels, applies, priority, write };
 
 /// Number of steps along K for which the filter is prefetched. Software devices prefetch one step only,
 /// because they have no latency to hide.

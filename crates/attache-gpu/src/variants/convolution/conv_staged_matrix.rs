@@ -15,13 +15,13 @@ use super::staged::{Staging, out_vector_width, stage, store};
 use super::tiling::put;
 use super::{conv_blocked, conv_depthwise};
 use crate::kernel::{DeviceLimits, Kernel, MAX_GROUPS, Matrices, StorageFormat};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::cooperative_matrix::{Products, Rows, SIDE, SUBGROUP};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_staged_matrix", takes_prologues: true, applies, priority, write };
+    Variant { name: "conv_staged_matrix", computes: Computes::Pixels, applies, priority, write };
 
 /// Maximum number of weight matrices that a subgroup keeps in registers. Each takes four registers of every
 /// invocation.

@@ -25,13 +25,13 @@ use attache_gpu_ir::{Primitive, Scalar, Source, ValueId};
 use super::input_loader::read_vec4s;
 use super::tiling::put;
 use crate::kernel::{Kernel, MAX_GROUPS, StorageFormat, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::expression::literal;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_winograd", takes_prologues: false, applies, priority, write };
+    Variant { name: "conv_winograd", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of adjacent results of a row that are computed together.
 const RESULTS: usize = 4;

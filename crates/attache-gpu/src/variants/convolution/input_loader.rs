@@ -220,7 +220,7 @@ fn depthwise(
     let filter = context.program.shape(kernel.inputs[1]);
     let [rows, columns] = [filter[1], filter[2]];
     let taps: Vec<[usize; 2]> = (0..rows).flat_map(|i| (0..columns).map(move |j| [i, j])).collect();
-    finish(writer, context, kernel, "prologue_result");
+    finish(writer, context, kernel, ("prologue_result", 4));
     source(writer, convolution);
     let (depth, start) = (writer.param(filter[0].div_ceil(4)), writer.param(start));
     writer.function(&format!(
@@ -258,7 +258,7 @@ fn mean(
     window: &Window,
     [height, width, ..]: &[String; 4],
 ) {
-    finish(writer, context, kernel, "mean_result");
+    finish(writer, context, kernel, ("mean_result", 4));
     let depth = writer.param(context.program.shape(kernel.inputs[0])[3].div_ceil(4));
     let [rows, columns] = window.size;
     let mut text = format!(

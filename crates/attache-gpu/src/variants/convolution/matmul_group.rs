@@ -1,26 +1,23 @@
 //! Variant `matmul_group`: batched matrix products of floats with few rows, as attention has them for one token. A work
-//! group computes a few columns of up to four rows. Its invocations divide K among them, in the order in which the right
-//! matrix lies in memory, and add their sums in work-group memory.
+//! group computes a few columns of up to four rows, which it may compute as the kernel's prologue does. Its invocations
+//! divide K among them, in the order in which the right matrix lies in memory, and add their sums in work-group memory.
 
 use std::fmt::Write;
 
 use attache_gpu_ir::{Primitive, Scalar};
 
+use super::conv_vector::add;
+use super::left_rows::LeftRows;
 use super::matmul::{Product, in_place};
-use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
-use crate::variants::Variant;
+use crate::kernel::{Kernel, MAX_GROUPS, STAGED_ROWS, rows_group, vector_width};
+use crate::variants::{Computes, Variant};
+use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "matmul_group", takes_prologues: false, applies, priority, write };
-
-/// Maximum invocations of a work group, if the device allows them.
-const GROUP: usize = 256;
-
-/// Maximum rows that a work group computes, for each of which each invocation has a sum.
-const ROWS: usize = 4;
+    Variant { name: "matmul_group", computes: Computes::Rows, applies, priority, write };
 
 /// Number of work groups that fill a large device.
 const ENOUGH_GROUPS: usize = 128;
@@ -59,7 +56,7 @@ impl Problem {
             false => right[rank - 1] == 1 && product.columns.is_multiple_of(4) && other_strides(right, rank - 1),
         };
         let width = if is_whole && offsets[1].is_multiple_of(4) { 4 } else { 1 };
-        let group = GROUP.min(1 << context.limits.max_invocations.ilog2());
+        let group = rows_group(context.limits);
         let mut problem = Self { product, offsets, is_along_depth, width, columns: 1, parts: 1 };
         let units = problem.depth().next_power_of_two().min(group);
         // Along columns, neighbours load whole memory transactions; along K, any number of columns is as good.
@@ -87,12 +84,30 @@ impl Problem {
 
     /// Returns the number of rows that a work group computes.
     fn rows(&self) -> usize {
-        self.product.rows.min(ROWS)
+        self.product.rows.min(STAGED_ROWS)
     }
 
     fn groups(&self) -> [usize; 3] {
         let Product { outer, rows, columns, .. } = &self.product;
         [columns.div_ceil(self.columns * self.unit()), rows.div_ceil(self.rows()), outer.iter().product()]
+    }
+}
+
+/// Where the elements of the left matrix are.
+enum Left {
+    /// In memory, as they are.
+    Stored(Array),
+    /// In work-group memory.
+    Staged(LeftRows),
+}
+
+impl Left {
+    fn declarations(&self) -> &str {
+        if let Left::Staged(rows) = self { &rows.declarations } else { "" }
+    }
+
+    fn body(&self) -> &str {
+        if let Left::Staged(rows) = self { &rows.body } else { "" }
     }
 }
 
@@ -106,7 +121,7 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
 
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     let Product { rows, depth, .. } = Product::of(context, kernel);
-    if rows <= 2 * ROWS && depth >= LEAST_DEPTH && context.limits.splits_k { 0 } else { 60 }
+    if rows <= 2 * STAGED_ROWS && depth >= LEAST_DEPTH && context.limits.splits_k { 0 } else { 60 }
 }
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
@@ -115,8 +130,13 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let (rank, rows, unit) = (product.output.len(), problem.rows(), problem.unit());
     let mut writer = Writer::new(VARIANT.name, context);
     let left_width = if *is_along_depth { *width } else { 1 };
-    let [left, right] = [(0, left_width), (1, *width)]
-        .map(|(input, width)| writer.read_stored(kernel.source(kernel.inputs[input]), width));
+    let right = writer.read_stored(kernel.source(kernel.inputs[1]), *width);
+    let first = format!("from_left / {}u", product.depth);
+    let sizes = ([rows, product.depth], &*first, columns * parts);
+    let left = match kernel.prologue {
+        Some(_) => Left::Staged(LeftRows::new(&mut writer, context, kernel, sizes)),
+        None => Left::Stored(writer.read_stored(kernel.source(kernel.inputs[0]), left_width)),
+    };
     let is_whole = unit == 4 && product.output[rank - 1] == 1;
     let stored = if is_whole { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, stored);
@@ -139,11 +159,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     };
     let mut body = format!(
         "    var rest = group.z;
-{}    let part = {part};
+{}{}    let part = {part};
     let own = {own};
     let column = (group.x * {columns}u + own) * {unit}u;
     let right = {right_offset} + from_right + min(column, {column_count} - {unit}u) * {right_column};\n",
-        product.offsets(&mut writer)
+        product.offsets(&mut writer),
+        left.body()
     );
     let sum = vector("f32", unit);
     for index in 0..rows {
@@ -157,7 +178,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let of_right = right.floats(&format!("(right + k * {right_k}) / {width}u"));
     let _ = writeln!(body, "    for (var k = part; k < {depth}; k += {parts}u) {{\n        let y = {of_right};");
     for index in 0..rows {
-        let x = left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u"));
+        let x = match &left {
+            Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
+            Left::Staged(rows) => rows.elements(index, &format!("k * {left_width}u"), left_width),
+        };
         let _ = match (is_along_depth, width) {
             (true, 4) => writeln!(body, "        sum{index} += dot({x}, y);"),
             _ => writeln!(body, "        sum{index} = fma({sum}({x}), y, sum{index});"),
@@ -176,27 +200,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         };
         let _ = writeln!(body, "    if (part == 0u && {is_there}) {{ {stores} }}");
     }
-    let declarations = format!("var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", columns * parts);
+    let declarations =
+        format!("{}var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", left.declarations(), columns * parts);
     let groups = problem.groups().map(|count| count as u32);
     vec![writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)]
-}
-
-/// Returns WGSL that adds the sums of all parts to those of the first in work-group memory.
-fn add(rows: usize, columns: usize, parts: usize) -> String {
-    let mut text = String::new();
-    for index in 0..rows {
-        let _ = writeln!(text, "    sums[{index}u][part * {columns}u + own] = sum{index};");
-    }
-    let mut half = parts / 2;
-    while half > 0 {
-        let _ = writeln!(text, "    workgroupBarrier();\n    if (part < {half}u) {{");
-        for index in 0..rows {
-            let [to, from] =
-                [String::new(), format!(" + {half}u")].map(|more| format!("(part{more}) * {columns}u + own"));
-            let _ = writeln!(text, "        sums[{index}u][{to}] += sums[{index}u][{from}];");
-        }
-        text += "    }\n";
-        half /= 2;
-    }
-    text
 }

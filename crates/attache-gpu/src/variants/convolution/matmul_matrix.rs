@@ -9,14 +9,14 @@ use attache_gpu_ir::{Primitive, ValueId};
 
 use super::matmul::{Product, in_place};
 use crate::kernel::{Kernel, MAX_GROUPS, Matrices, StorageFormat, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::cooperative_matrix::{Products, Rows, SIDE, SUBGROUP};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "matmul_matrix", takes_prologues: false, applies, priority, write };
+    Variant { name: "matmul_matrix", computes: Computes::Nothing, applies, priority, write };
 
 /// Extent along K of the slices that are copied at once, in matrices.
 const SLICE: usize = 2;

@@ -8,13 +8,13 @@ use attache_gpu_ir::{Primitive, Scalar};
 
 use super::matmul::{Product, in_place};
 use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "matmul_tiled", takes_prologues: false, applies, priority, write };
+    Variant { name: "matmul_tiled", computes: Computes::Nothing, applies, priority, write };
 
 /// How a tile of results is distributed over the invocations of a work group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

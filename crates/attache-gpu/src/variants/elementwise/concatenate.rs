@@ -5,14 +5,15 @@
 use attache_gpu_ir::{Primitive, ValueId};
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
-use crate::wgsl::epilogue::{elements, store_anywhere};
+use crate::wgsl::computed::elements;
+use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "concatenate",
-    takes_prologues: false,
+    computes: Computes::Maps,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Concatenate { .. }),
     priority: |_, _| 1,
     write,

@@ -3,13 +3,13 @@
 use attache_gpu_ir::Primitive;
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "gather",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Gather(_)),
     priority: |_, _| 1,
     write,

@@ -4,13 +4,13 @@
 use attache_gpu_ir::Primitive;
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, keeps_vectors};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "index_map",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::IndexMap(_)),
     priority: |_, _| 1,
     write,

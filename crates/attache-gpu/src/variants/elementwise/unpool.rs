@@ -4,14 +4,14 @@
 use attache_gpu_ir::Primitive;
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "unpool",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Unpool { .. }),
     priority: |_, _| 1,
     write,

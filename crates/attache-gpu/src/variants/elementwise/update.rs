@@ -7,13 +7,14 @@ use attache_base::strides;
 use attache_gpu_ir::Primitive;
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
-use crate::wgsl::epilogue::{elements, store};
+use crate::variants::{Computes, Variant};
+use crate::wgsl::computed::elements;
+use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "update",
-    takes_prologues: false,
+    computes: Computes::Maps,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Update),
     priority: |_, _| 1,
     write,

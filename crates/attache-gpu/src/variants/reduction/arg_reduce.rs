@@ -5,13 +5,13 @@ use attache_gpu_ir::Primitive;
 
 use super::ordering::worth;
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "arg_reduce",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::ArgReduce { .. }),
     priority: |_, _| 2,
     write,

@@ -5,12 +5,12 @@ use attache_gpu_ir::Primitive;
 
 use super::arg_reduce::{Sizes, search};
 use crate::kernel::{Kernel, MAX_GROUPS};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "arg_reduce_group", takes_prologues: false, applies, priority, write };
+    Variant { name: "arg_reduce_group", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of invocations of a work group, a power of two.
 const GROUP: usize = 128;

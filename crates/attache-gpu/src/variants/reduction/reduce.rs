@@ -5,14 +5,14 @@ use attache_base::{Shape, strides};
 use attache_gpu_ir::{Primitive, ReduceOp};
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{computed_type, store};
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer, coordinates};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "reduce",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Reduce { .. }),
     priority: |_, _| 2,
     write,

@@ -5,12 +5,12 @@ use attache_gpu_ir::Primitive;
 
 use super::reduce::{base, folding, mean_factor, walk};
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{computed_type, store_anywhere};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "reduce_group", takes_prologues: false, applies, priority, write };
+    Variant { name: "reduce_group", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of invocations of a work group, a power of two.
 const GROUP: u32 = 128;

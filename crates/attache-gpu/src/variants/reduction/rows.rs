@@ -7,14 +7,14 @@ use attache_gpu_ir::{Expression, Primitive, RowStep, Rows};
 
 use super::reduce::{folding, mean_factor};
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{operand, store_anywhere};
 use crate::wgsl::expression::{expression, functions};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "rows",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Rows(_)),
     priority: |_, _| 2,
     write,
@@ -23,13 +23,13 @@ pub(in crate::variants) const VARIANT: Variant = Variant {
 /// Generates the WGSL that all variants of [`Primitive::Rows`] share. In the shader, the functions `input0`,
 /// `input1`, … load the inputs, and the variables `x0`, `x1`, … are the loaded elements, followed by the
 /// results of the steps.
-pub(super) struct Parts<'a> {
+pub(in crate::variants) struct Parts<'a> {
     /// The primitive that is implemented.
-    pub(super) rows: &'a Rows,
+    pub(in crate::variants) rows: &'a Rows,
     /// For each input, whether its elements vary along a row.
     varying: Vec<bool>,
     /// WGSL of the number of elements of a row.
-    pub(super) extent: String,
+    pub(in crate::variants) extent: String,
     /// WGSL of the number of elements between adjacent elements of a row.
     pub(super) inner: String,
     /// WGSL of the number of elements between rows of adjacent outer coordinates.
@@ -42,6 +42,13 @@ impl<'a> Parts<'a> {
     /// Adds the WGSL functions that load the inputs and store the result, and those that the expressions
     /// call.
     pub(super) fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> Self {
+        let parts = Self::of_prologue(writer, context, kernel);
+        store_anywhere(writer, context, kernel, 1);
+        parts
+    }
+
+    /// Adds the WGSL functions that load the inputs of rows, and those that the expressions call.
+    pub(in crate::variants) fn of_prologue(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &'a Kernel) -> Self {
         let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
         let mut varying = Vec::with_capacity(kernel.inputs.len());
         for (index, id) in kernel.inputs.iter().enumerate() {
@@ -50,7 +57,6 @@ impl<'a> Parts<'a> {
             let to = if varying[index] { rows.shape.clone() } else { rows.folded() };
             operand(writer, &format!("input{index}"), (*id, value), &to, ("f32", 1));
         }
-        store_anywhere(writer, context, kernel, 1);
         let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
         functions(&all.expect("there is a result"), 1).iter().for_each(|function| writer.function(function));
         let (extent, inner) = (rows.extent(), rows.shape[rows.axes.end..].iter().product::<usize>());
@@ -61,7 +67,7 @@ impl<'a> Parts<'a> {
 
     /// Returns WGSL that defines `base`, the index of the first element of row `row`, and loads the inputs
     /// that are constant along the row.
-    pub(super) fn start(&self, row: &str) -> String {
+    pub(in crate::variants) fn start(&self, row: &str) -> String {
         let (inner, outer) = (&self.inner, &self.outer);
         let mut text = format!("    let base = {row} / {inner} * {outer} + {row} % {inner};\n");
         for index in (0..self.varying.len()).filter(|index| !self.varying[*index]) {
@@ -82,7 +88,7 @@ impl<'a> Parts<'a> {
 
     /// Returns WGSL that defines `at`, the index of the row's element `r`, and loads the varying inputs that
     /// the expression reads there.
-    pub(super) fn element(&self, of: &Expression) -> String {
+    pub(in crate::variants) fn element(&self, of: &Expression) -> String {
         let mut text = format!("        let at = base + r * {};\n", self.inner);
         for index in self.varying().filter(|index| of.reads(*index)) {
             let _ = writeln!(text, "        let x{index} = input{index}(at);");
@@ -110,7 +116,7 @@ impl<'a> Parts<'a> {
 
     /// Returns WGSL of the head of the loop over the elements of a row that an invocation processes: every
     /// `step`-th element from `first` on.
-    pub(super) fn each(&self, first: &str, step: &str) -> String {
+    pub(in crate::variants) fn each(&self, first: &str, step: &str) -> String {
         format!("    for (var r = {first}; r < {}; r += {step}) {{\n", self.extent)
     }
 

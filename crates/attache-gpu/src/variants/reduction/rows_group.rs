@@ -7,12 +7,12 @@ use super::reduce::{folding, mean_factor};
 use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
 use super::rows::Parts;
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::expression::expression;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "rows_group", takes_prologues: false, applies, priority, write };
+    Variant { name: "rows_group", computes: Computes::Nothing, applies, priority, write };
 
 /// Minimum number of invocations of a work group, and the maximum if the device allows it.
 const GROUP: [usize; 2] = [64, 1024];
@@ -45,11 +45,11 @@ fn priority(_: &Context<'_>, kernel: &Kernel) -> u32 {
 /// How rows are distributed over a work group. In the shader `local.x % rows_per_group` is the row and
 /// `local.x / rows_per_group` is the number of the invocation among those that reduce the row.
 #[derive(Clone, Copy)]
-pub(super) struct Tiling {
+pub(in crate::variants) struct Tiling {
     /// Number of rows per work group.
-    pub(super) rows_per_group: usize,
+    pub(in crate::variants) rows_per_group: usize,
     /// Number of invocations per row, a power of two.
-    pub(super) workers: usize,
+    pub(in crate::variants) workers: usize,
 }
 
 impl Tiling {
@@ -148,25 +148,21 @@ fn each(parts: &Parts<'_>, tiling: Tiling) -> String {
     parts.each("worker", &format!("{}u", tiling.workers))
 }
 
-fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
-    let mut writer = Writer::new(VARIANT.name, context);
-    let parts = Parts::new(&mut writer, context, kernel);
-    let tiling = Tiling::new(context, parts.rows, ROWS_PER_GROUP);
+/// Returns WGSL that computes the steps of the row `row` with all invocations of a work group, of which `worker` is the
+/// number of the invocation. It needs the work-group array `shared_folded` of as many floats.
+pub(in crate::variants) fn steps(writer: &mut Writer<'_>, parts: &Parts<'_>, tiling: Tiling) -> String {
     let Tiling { rows_per_group, workers } = tiling;
-    let mut body = format!(
-        "    let worker = local.x / {rows_per_group}u;\n    let row = group.x * {rows_per_group}u + local.x % {rows_per_group}u;\n{}",
-        parts.start("row")
-    );
+    let mut text = String::new();
     for (index, step) in parts.rows.steps.iter().enumerate() {
         let variable = parts.variable(index);
-        body += &match step {
+        text += &match step {
             RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 1)),
             RowStep::Fold(reduction, of) => {
                 let extent = parts.rows.extent();
-                let (fold, start) = folding(&mut writer, "f32", *reduction);
-                let mean_factor = mean_factor(&mut writer, "f32", *reduction, extent);
+                let (fold, start) = folding(writer, "f32", *reduction);
+                let mean_factor = mean_factor(writer, "f32", *reduction, extent);
                 let reduce = if is_in_order(parts.rows, *reduction, of) { in_order } else { in_parallel };
-                let text = reduce(&parts, of, fold, tiling);
+                let text = reduce(parts, of, fold, tiling);
                 format!(
                     "    var x{variable}: f32;\n    {{
     var folded = f32({start});
@@ -175,8 +171,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 )
             }
             RowStep::Across(reduction, of) => {
-                let (fold, start) = folding(&mut writer, "f32", *reduction);
-                let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.parts());
+                let (fold, start) = folding(writer, "f32", *reduction);
+                let mean_factor = mean_factor(writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
                 format!(
                     "    var x{variable}: f32;\n    {{
@@ -188,6 +184,19 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             }
         };
     }
+    text
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let mut writer = Writer::new(VARIANT.name, context);
+    let parts = Parts::new(&mut writer, context, kernel);
+    let tiling = Tiling::new(context, parts.rows, ROWS_PER_GROUP);
+    let Tiling { rows_per_group, .. } = tiling;
+    let mut body = format!(
+        "    let worker = local.x / {rows_per_group}u;\n    let row = group.x * {rows_per_group}u + local.x % {rows_per_group}u;\n{}",
+        parts.start("row")
+    );
+    body += &steps(&mut writer, &parts, tiling);
     body += &parts.finish("row", &each(&parts, tiling));
     let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", tiling.invocations());
     // The number of adjacent rows is a multiple of `rows_per_group`.

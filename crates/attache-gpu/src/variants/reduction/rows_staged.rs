@@ -11,12 +11,12 @@ use super::reduce_group::MANY_RESULTS;
 use super::rows::Parts;
 use super::rows_group::{Tiling, is_in_order, tree_reduction};
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::expression::expression;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "rows_staged", takes_prologues: false, applies, priority, write };
+    Variant { name: "rows_staged", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of rows per work group if elements of neighbouring rows are adjacent in memory: few enough for
 /// their elements to fit the registers.

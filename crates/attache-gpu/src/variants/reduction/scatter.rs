@@ -7,13 +7,13 @@ use attache_base::Shape;
 use attache_gpu_ir::{Primitive, ReduceOp};
 
 use crate::kernel::{Kernel, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{computed_type, operand, store};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "scatter",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Scatter { .. }),
     priority: |_, _| 1,
     write,

@@ -8,12 +8,12 @@
 use attache_gpu_ir::{Primitive, Suppression};
 
 use crate::kernel::{Kernel, MAX_GROUPS};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "suppress",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::Suppress(_)),
     priority: |_, _| 1,
     write,

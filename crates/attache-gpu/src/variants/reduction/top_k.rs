@@ -5,12 +5,12 @@ use attache_gpu_ir::{Primitive, Scalar};
 
 use super::ordering::key;
 use crate::kernel::Kernel;
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant = Variant {
     name: "top_k",
-    takes_prologues: false,
+    computes: Computes::Nothing,
     applies: |_, kernel| matches!(kernel.primitive, Primitive::TopK { .. }),
     priority: |_, _| 2,
     write,

@@ -8,11 +8,11 @@ use attache_gpu_ir::Primitive;
 
 use super::top_k::access;
 use crate::kernel::{Kernel, MAX_GROUPS};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "top_k_group", takes_prologues: false, applies, priority, write };
+    Variant { name: "top_k_group", computes: Computes::Nothing, applies, priority, write };
 
 /// Maximum number of invocations of a work group.
 const MAX_GROUP: usize = 512;

@@ -4,13 +4,13 @@
 use attache_gpu_ir::{Primitive, WindowKind};
 
 use crate::kernel::{Kernel, MAX_GROUPS, vector_width};
-use crate::variants::Variant;
+use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::store_anywhere;
 use crate::wgsl::expression::vector;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "window_group", takes_prologues: false, applies, priority, write };
+    Variant { name: "window_group", computes: Computes::Nothing, applies, priority, write };
 
 /// Number of elements of a window above which a work group reduces it.
 const MANY_ELEMENTS: usize = 48;

@@ -77,7 +77,7 @@ fn depthwise(
         Some(ByteType::Unsigned) => "vec4<i32>(unpack4xU8(",
         _ => "vec4<i32>(unpack4xI8(",
     };
-    finish(writer, context, kernel, "prologue_result");
+    finish(writer, context, kernel, ("prologue_result", 4));
     source(writer, convolution);
     writer.function(WORD_OF);
     let (depth, start) = (writer.param(vec4s), writer.param(start));

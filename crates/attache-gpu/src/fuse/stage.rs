@@ -1,0 +1,109 @@
+//! Stages the rows of products with few rows: what makes the left matrix, such as a normalization, a softmax, a rotation or
+//! an activation, becomes the prologue of the products that alone read it. Each of their work groups computes the rows in
+//! its own memory.
+
+use std::collections::BTreeSet;
+
+use attache_gpu_ir::{Primitive, Program, RowStep, Rows, Scalar, ValueId};
+
+use super::{is_float_concatenation, split};
+use crate::kernel::{DeviceLimits, Kernel, roots, staged_rows};
+
+/// Maximum products that compute the same rows.
+const MAX_READERS: usize = 4;
+
+/// Moves what makes the left matrix of products with few rows into the products. Returns all kernels in execution order.
+pub(super) fn stage(program: &Program, kernels: Vec<Kernel>, limits: &DeviceLimits) -> Vec<Kernel> {
+    let mut stages = Stages::new(program, kernels, limits);
+    for index in 0..stages.kernels.len() {
+        stages.move_into_readers(index);
+    }
+    stages.kernels.into_iter().flatten().collect()
+}
+
+struct Stages<'a> {
+    program: &'a Program,
+    limits: &'a DeviceLimits,
+    kernels: Vec<Option<Kernel>>,
+    /// For each value, the value whose memory it uses, and for each of these the indices of the kernels that read it.
+    roots: Vec<ValueId>,
+    readers: Vec<BTreeSet<usize>>,
+    /// For each root, whether it is an output of the program.
+    is_output: Vec<bool>,
+}
+
+impl<'a> Stages<'a> {
+    fn new(program: &'a Program, kernels: Vec<Kernel>, limits: &'a DeviceLimits) -> Self {
+        let roots = roots(program);
+        let mut readers = vec![BTreeSet::new(); program.values.len()];
+        for (index, kernel) in kernels.iter().enumerate() {
+            for id in kernel.reads() {
+                readers[roots[id.index()].index()].insert(index);
+            }
+        }
+        let mut is_output = vec![false; program.values.len()];
+        program.outputs.iter().for_each(|id| is_output[roots[id.index()].index()] = true);
+        Self { program, limits, kernels: kernels.into_iter().map(Some).collect(), roots, readers, is_output }
+    }
+
+    /// Makes a kernel the prologue of all kernels that read its output, if each of them is a product with few rows of which
+    /// the output is the left matrix.
+    fn move_into_readers(&mut self, index: usize) {
+        let Some(first) = self.kernels[index].as_ref().filter(|kernel| self.makes_rows(kernel)) else { return };
+        let made = first.outputs[0];
+        let readers = self.readers[made.index()].clone();
+        if self.is_output[made.index()] || !(1..=MAX_READERS).contains(&readers.len()) {
+            return;
+        }
+        let fused: Option<Vec<Kernel>> = readers.iter().map(|reader| self.fused(first, *reader)).collect();
+        let Some(fused) = fused else { return };
+        let read: Vec<ValueId> = first.reads().collect();
+        for (reader, kernel) in readers.into_iter().zip(fused) {
+            self.kernels[reader] = Some(kernel);
+            read.iter().for_each(|id| {
+                self.readers[self.roots[id.index()].index()].insert(reader);
+            });
+        }
+        read.iter().for_each(|id| {
+            self.readers[self.roots[id.index()].index()].remove(&index);
+        });
+        self.kernels[index] = None;
+    }
+
+    /// Whether a kernel makes floats that a work group can compute row by row.
+    fn makes_rows(&self, kernel: &Kernel) -> bool {
+        let is_float = |id: &ValueId| self.program.value(*id).scalar == Scalar::F32;
+        let can_be_first = match &kernel.primitive {
+            Primitive::Map { .. } => true,
+            Primitive::Rows(rows) => is_along_last(rows),
+            _ => is_float_concatenation(self.program, kernel),
+        };
+        can_be_first && kernel.outputs.iter().all(is_float) && self.program.shape(kernel.outputs[0]).elements() > 0
+    }
+
+    /// Returns the kernel `reader` with `first` as its prologue; `None` if it cannot have it.
+    fn fused(&self, first: &Kernel, reader: usize) -> Option<Kernel> {
+        let made = first.outputs[0];
+        let kernel = self.kernels[reader].as_ref()?;
+        let [_, depth] = staged_rows(self.program, kernel, self.limits)?;
+        let is_made = |id: ValueId| self.roots[id.index()] == made;
+        let read: usize = kernel.reads().filter(|id| is_made(*id)).count();
+        let fits = match &first.primitive {
+            Primitive::Rows(rows) => rows.extent() == depth,
+            _ => true,
+        };
+        if kernel.prologue.is_some() || !is_made(kernel.inputs[0]) || read != 1 || !fits {
+            return None;
+        }
+        let mut fused = kernel.clone();
+        fused.take_prologue(first.clone());
+        (fused.bindings() < self.limits.max_bindings).then_some(fused)
+    }
+}
+
+/// Whether rows extend along the last axes, are not parts of longer rows, and each element of them is computed.
+fn is_along_last(rows: &Rows) -> bool {
+    let has_parts = rows.is_part || rows.steps.iter().any(|step| matches!(step, RowStep::Across(..)));
+    let inner: usize = rows.shape[rows.axes.end..].iter().product();
+    !has_parts && !rows.is_folded && inner == 1 && (1..=split::MAX_EXTENT).contains(&rows.extent())
+}
