@@ -611,7 +611,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 37] = [
+static KINDS: [(&str, Draw, usize); 39] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -649,6 +649,8 @@ static KINDS: [(&str, Draw, usize); 37] = [
     ("updates", fused::updates, 60),
     ("joined", fused::joined, 60),
     ("large_matmul", large_matmul, 60),
+    ("few_rows", fused::few_rows, 120),
+    ("rotated_updates", fused::rotated_updates, 24),
 ];
 
 #[test]

@@ -277,22 +277,23 @@ impl Deferral<'_> {
 
     /// Returns the input of a map in whose original shape the map is best computed, and the value that it was moved from:
     /// the one that is made last of those that have all elements of such a value. Permuted elements of a value count
-    /// only if the map alone reads them, a contraction makes them, and the other inputs are single elements.
+    /// only if the map alone reads them, a contraction or a concatenation makes them, and the other inputs are single elements.
     fn frame(&self, step: &Step, nominal: &Shape) -> Option<(ValueId, ValueId)> {
         let whole = step.inputs.iter().filter(|id| self.program.shape(**id).elements() == nominal.elements());
         let is_single = |id: &ValueId| self.program.shape(*id).elements() == 1;
         let candidates = whole.filter_map(|id| {
             let Held { base, places } = self.held(*id)?;
-            let contracts = match self.made.value(*base).source {
+            let has_epilogue = match self.made.value(*base).source {
                 Source::Step(step) => {
-                    matches!(self.made.steps[step].primitive, Primitive::Convolution(_) | Primitive::MatMul { .. })
+                    use Primitive::{Concatenate, Convolution, MatMul};
+                    matches!(self.made.steps[step].primitive, Convolution(_) | MatMul { .. } | Concatenate { .. })
                 }
                 Source::Input | Source::Constant(_) => false,
             };
             let is_own = || {
                 let others = step.inputs.iter().all(|other| other == id || is_single(other));
                 let is_permuted = places.is_permutation(self.made.shape(*base).elements());
-                contracts && is_permuted && others && self.uses[id.index()] == 1 && self.is_alone(*id, *base)
+                has_epilogue && is_permuted && others && self.uses[id.index()] == 1 && self.is_alone(*id, *base)
             };
             (self.is_dense(*id) || is_own()).then_some((*id, *base))
         });

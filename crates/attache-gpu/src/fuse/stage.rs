@@ -107,3 +107,89 @@ fn is_along_last(rows: &Rows) -> bool {
     let inner: usize = rows.shape[rows.axes.end..].iter().product();
     !has_parts && !rows.is_folded && inner == 1 && (1..=split::MAX_EXTENT).contains(&rows.extent())
 }
+
+#[cfg(test)]
+mod tests {
+    use attache_base::Constant;
+    use attache_gpu_ir::{Expression, ReduceOp, UnaryOp};
+
+    use crate::fuse::fuse;
+    use crate::fuse::tests::pointwise;
+
+    use super::*;
+
+    fn map(program: &mut Program, expression: Expression, inputs: &[ValueId]) -> ValueId {
+        let shape = program.shape(inputs[0]).clone();
+        program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 0).unwrap()[0]
+    }
+
+    /// Returns the rows of an input, each divided by the root of the mean of its squares.
+    fn normalized(program: &mut Program, rows: usize) -> ValueId {
+        let data = program.input(Scalar::F32, [rows, 8].into());
+        let [x, y] = [0, 1].map(Expression::Input);
+        let squares = map(program, x.clone().multiply(x.clone()), &[data]);
+        let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
+        let mean = program.step(mean, &[squares], 0).unwrap()[0];
+        let root = map(program, x.clone().unary(UnaryOp::InverseSquareRoot), &[mean]);
+        map(program, x.multiply(y), &[data, root])
+    }
+
+    fn projected(program: &mut Program, value: ValueId) -> ValueId {
+        let rows = program.shape(value)[0];
+        let image = program.step(Primitive::Reshape([1, 1, rows, 8].into()), &[value], 0).unwrap()[0];
+        let filter = program.constant(Scalar::F32, Constant::from_values([12, 1, 1, 8], &[1.0f32; 96]));
+        program.step(pointwise([1, rows]), &[image, filter], 0).unwrap()[0]
+    }
+
+    fn kernels(program: &Program) -> usize {
+        let kernels = fuse(program, &DeviceLimits { max_bindings: 8, ..DeviceLimits::default() });
+        crate::kernel::validate(program, &kernels, "fusion").unwrap();
+        kernels.len()
+    }
+
+    #[test]
+    fn a_normalization_is_computed_within_products_with_few_rows() {
+        for (rows, expected) in [(1, 1), (4, 1), (5, 2)] {
+            let mut program = Program::default();
+            let made = normalized(&mut program, rows);
+            program.outputs = vec![projected(&mut program, made)];
+            assert_eq!(kernels(&program), expected, "{rows} rows");
+        }
+        let mut program = Program::default();
+        let made = normalized(&mut program, 2);
+        program.outputs = vec![projected(&mut program, made), projected(&mut program, made)];
+        assert_eq!(kernels(&program), 2, "both products compute it");
+    }
+
+    #[test]
+    fn what_others_read_is_stored() {
+        let mut program = Program::default();
+        let made = normalized(&mut program, 2);
+        program.outputs = vec![projected(&mut program, made), made];
+        assert_eq!(kernels(&program), 2, "it is an output");
+        let mut program = Program::default();
+        let made = normalized(&mut program, 2);
+        let right = Primitive::MatMul { transposed: [false, true], order: Vec::new() };
+        program.outputs = program.step(right, &[made, made], 0).unwrap();
+        assert_eq!(kernels(&program), 2, "it is both matrices");
+    }
+
+    #[test]
+    fn a_gate_is_computed_within_the_next_product() {
+        let mut program = Program::default();
+        let data = program.input(Scalar::F32, [1, 8].into());
+        let [x, y] = [0, 1].map(Expression::Input);
+        let sides = [0, 1].map(|_| {
+            let image = program.step(Primitive::Reshape([1, 1, 1, 8].into()), &[data], 0).unwrap()[0];
+            let filter = program.constant(Scalar::F32, Constant::from_values([8, 1, 1, 8], &[1.0f32; 64]));
+            program.step(pointwise([1, 1]), &[image, filter], 0).unwrap()[0]
+        });
+        let gate = map(&mut program, x.clone().unary(UnaryOp::Logistic), &[sides[0]]);
+        let gated = map(&mut program, x.multiply(y), &[gate, sides[1]]);
+        let rows = program.step(Primitive::Reshape([1, 8].into()), &[gated], 0).unwrap()[0];
+        program.outputs = vec![projected(&mut program, rows)];
+        let limits = DeviceLimits { max_bindings: 8, ..DeviceLimits::default() };
+        let merged = crate::fuse::merge(&program, &limits).unwrap();
+        assert_eq!([kernels(&program), kernels(&crate::fuse::defer(&merged))], [3, 2]);
+    }
+}

@@ -44,6 +44,7 @@ static TABLE: &[Variant] = &[
     reduction::rows::VARIANT,
     reduction::rows_group::VARIANT,
     reduction::rows_staged::VARIANT,
+    reduction::rows_vectors::VARIANT,
     reduction::scan::VARIANT,
     reduction::scan_group::VARIANT,
     reduction::scatter::VARIANT,

@@ -116,6 +116,149 @@ pub(crate) fn joined(random: &mut Random) -> Program {
     program
 }
 
+/// Generates a program of a product with few rows, whose left matrix other steps make: a normalization, a softmax, a gate of
+/// two products, or a rotation. What makes it may be reshaped, and may have other readers.
+pub(crate) fn few_rows(random: &mut Random) -> Program {
+    let (rows, depth) = (1 + random.below(5), random.pick(&[4, 12, 64, 130]));
+    let mut program = Program::default();
+    let shape = Shape::from([random.pick(&[1, 2]), rows, depth]);
+    let data = program.input(Scalar::F32, shape.clone());
+    let made = match random.below(4) {
+        0 => normalized(&mut program, data, random.below(2) == 0),
+        1 => softmax(&mut program, data),
+        2 => gated(random, &mut program, data),
+        _ => rotated(random, &mut program, data),
+    };
+    let shape = program.shape(made).clone();
+    let (batch, depth) = (shape[0], shape[2]);
+    let mut outputs = Vec::new();
+    for _ in 0..1 + random.below(2) {
+        let product = if random.below(2) == 0 {
+            let image = random.pick(&[[batch, 1, rows, depth], [1, batch, rows, depth], [batch * rows, 1, 1, depth]]);
+            projected(random, &mut program, made, image)
+        } else {
+            let (columns, is_transposed) = (random.pick(&[1, 8, 65]), random.below(2) == 0);
+            let matrix = if is_transposed { [batch, columns, depth] } else { [batch, depth, columns] };
+            let right = program.input(Scalar::F32, matrix.into());
+            let order = if random.below(3) == 0 { vec![1, 0, 2] } else { Vec::new() };
+            let matmul = Primitive::MatMul { transposed: [false, is_transposed], order };
+            program.step(matmul, &[made, right], 0).unwrap()[0]
+        };
+        let residual = program.shape(product).clone();
+        let other = program.input(Scalar::F32, residual.clone());
+        let expression = Expression::Input(0).add(Expression::Input(1));
+        let sum = Primitive::Map { expression, shape: residual, scalar: Scalar::F32 };
+        outputs.push(program.step(sum, &[product, other], 0).unwrap()[0]);
+    }
+    outputs.extend((random.below(6) == 0).then_some(made));
+    program.outputs = outputs;
+    program
+}
+
+/// Adds a pointwise convolution of a value, reshaped to an image.
+fn projected(random: &mut Random, program: &mut Program, value: ValueId, image: [usize; 4]) -> ValueId {
+    let outputs = random.pick(&[3, 8, 36]);
+    let data = program.step(Primitive::Reshape(image.into()), &[value], 0).unwrap()[0];
+    let mut weights = |shape: Shape| {
+        let values = random.numbers(shape.elements());
+        program.constant(Scalar::F32, Constant::from_values(shape, &values))
+    };
+    let inputs = [data, weights([outputs, 1, 1, image[3]].into()), weights([outputs].into())];
+    let convolution = ConvolutionGeometry {
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [0, 0],
+        output: [image[1], image[2]],
+        groups: 1,
+        transposed: false,
+        zero_points: [0; 2],
+    };
+    program.step(Primitive::Convolution(convolution), &inputs[..2 + random.below(2)], 0).unwrap()[0]
+}
+
+fn map(program: &mut Program, expression: Expression, inputs: &[ValueId]) -> ValueId {
+    let shape = program.shape(inputs[0]).clone();
+    program.step(Primitive::Map { expression, shape, scalar: Scalar::F32 }, inputs, 0).unwrap()[0]
+}
+
+fn reduced(program: &mut Program, reduction: ReduceOp, value: ValueId) -> ValueId {
+    let axes = vec![program.shape(value).rank() - 1];
+    program.step(Primitive::Reduce { reduction, axes }, &[value], 0).unwrap()[0]
+}
+
+/// Divides each row by the root of the mean of its squares, from which its mean may be subtracted before.
+fn normalized(program: &mut Program, data: ValueId, is_centred: bool) -> ValueId {
+    let [x, y] = [0, 1].map(Expression::Input);
+    let centred = match is_centred {
+        true => {
+            let mean = reduced(program, ReduceOp::Mean, data);
+            map(program, x.clone().subtract(y.clone()), &[data, mean])
+        }
+        false => data,
+    };
+    let squares = map(program, x.clone().multiply(x.clone()), &[centred]);
+    let mean = reduced(program, ReduceOp::Mean, squares);
+    let root = map(program, x.clone().add(Expression::Constant(0.5)).unary(UnaryOp::InverseSquareRoot), &[mean]);
+    map(program, x.multiply(y), &[centred, root])
+}
+
+fn softmax(program: &mut Program, data: ValueId) -> ValueId {
+    let [x, y] = [0, 1].map(Expression::Input);
+    let largest = reduced(program, ReduceOp::Maximum, data);
+    let powers = map(program, x.clone().subtract(y.clone()).unary(UnaryOp::Exponential), &[data, largest]);
+    let sum = reduced(program, ReduceOp::Sum, powers);
+    map(program, x.divide(y), &[powers, sum])
+}
+
+/// Multiplies one projection by a function of another one.
+fn gated(random: &mut Random, program: &mut Program, data: ValueId) -> ValueId {
+    let shape = program.shape(data).clone();
+    let image = [shape[0], 1, shape[1], shape[2]];
+    let mut sides = [0, 1].map(|_| projected(&mut Random(1 + random.below(2) as u64), program, data, image));
+    if program.shape(sides[0]) != program.shape(sides[1]) {
+        sides[1] = sides[0];
+    }
+    let [x, y] = [0, 1].map(Expression::Input);
+    let gate = map(program, x.clone().unary(UnaryOp::Logistic), &[sides[0]]);
+    let product = map(program, x.multiply(y), &[gate, sides[1]]);
+    let outputs = program.shape(product)[3];
+    program.step(Primitive::Reshape([shape[0], shape[1], outputs].into()), &[product], 0).unwrap()[0]
+}
+
+/// Joins the halves of each row in the other order, each multiplied by a value.
+fn rotated(random: &mut Random, program: &mut Program, data: ValueId) -> ValueId {
+    let shape = program.shape(data).clone();
+    let half = shape[2] / 2;
+    let halves = [0, half].map(|first| {
+        let coordinates = vec![Index::Axis(0), Index::Axis(1), Index::Axis(2).plus(first as i64)];
+        let slice = IndexMap { output: vec![shape[0], shape[1], half], coordinates, fill: None };
+        program.step(Primitive::IndexMap(slice), &[data], 0).unwrap()[0]
+    });
+    let angle = program.input(Scalar::F32, [half].into());
+    let product = Expression::Input(0).multiply(Expression::Input(1));
+    let parts = halves.map(|half| map(program, product.clone(), &[half, angle]));
+    let whole = program.step(Primitive::Concatenate { axis: 2 }, &[parts[1], parts[0]], 0).unwrap()[0];
+    match random.below(2) {
+        0 => whole,
+        _ => map(program, Expression::Input(0).multiply(Expression::Constant(0.25)), &[whole]),
+    }
+}
+
+/// Generates a program that replaces rows of a cache by rotated ones, as decoders do with keys.
+pub(crate) fn rotated_updates(random: &mut Random) -> Program {
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, [1, 1, random.pick(&[8, 12, 6])].into());
+    let rotated = rotated(random, &mut program, data);
+    let width = program.shape(rotated)[2];
+    let block = program.step(Primitive::Reshape([1, 1, 1, width].into()), &[rotated], 0).unwrap()[0];
+    let cache = program.input(Scalar::F32, [1, 1, 5, width].into());
+    let starts = [0, 0, random.below(7) as i32 - 1, 0];
+    let starts = program.constant(Scalar::I32, Constant::from_values([4], &starts));
+    program.outputs = program.step(Primitive::Update, &[cache, block, starts], 0).unwrap();
+    program.outputs.extend((random.below(4) == 0).then_some(block));
+    program
+}
+
 /// Adds an input of this shape and returns it after this many maps that double it.
 fn twice(program: &mut Program, scalar: Scalar, shape: Shape, times: usize) -> ValueId {
     let input = program.input(scalar, shape.clone());

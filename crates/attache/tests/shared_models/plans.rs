@@ -9,8 +9,10 @@ use attache::gpu::{Backend, GpuStage, Precision, stage};
 use attache::{GpuDelegate, GpuDelegateOptions, Limits, Model, zoo};
 
 /// Maximum number of dispatches of a run of each model in f32.
-static DISPATCHES: [(&str, usize); 10] = [
+static DISPATCHES: [(&str, usize); 12] = [
+    ("bert_tiny", 45),
     ("blazeface_short_range", 26),
+    ("decoder_tiny", 40),
     ("deeplabv3_257_mv_gpu", 43),
     ("edsr_f32b5_fp32", 14),
     ("face_landmark", 31),

@@ -102,6 +102,17 @@ enum Left {
 }
 
 impl Left {
+    fn of(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, problem: &Problem) -> Self {
+        if kernel.prologue.is_none() {
+            let width = if problem.is_along_depth { problem.width } else { 1 };
+            return Left::Stored(writer.read_stored(kernel.source(kernel.inputs[0]), width));
+        }
+        let depth = problem.product.depth;
+        let first = format!("from_left / {depth}u");
+        let sizes = ([problem.rows(), depth], &*first, problem.columns * problem.parts);
+        Left::Staged(LeftRows::new(writer, context, kernel, sizes))
+    }
+
     fn declarations(&self) -> &str {
         if let Left::Staged(rows) = self { &rows.declarations } else { "" }
     }
@@ -131,12 +142,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let left_width = if *is_along_depth { *width } else { 1 };
     let right = writer.read_stored(kernel.source(kernel.inputs[1]), *width);
-    let first = format!("from_left / {}u", product.depth);
-    let sizes = ([rows, product.depth], &*first, columns * parts);
-    let left = match kernel.prologue {
-        Some(_) => Left::Staged(LeftRows::new(&mut writer, context, kernel, sizes)),
-        None => Left::Stored(writer.read_stored(kernel.source(kernel.inputs[0]), left_width)),
-    };
+    let left = Left::of(&mut writer, context, kernel, &problem);
     let is_whole = unit == 4 && product.output[rank - 1] == 1;
     let stored = if is_whole { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, stored);

@@ -18,9 +18,6 @@ use crate::wgsl::{Context, Shader, Writer};
 pub(in crate::variants) const VARIANT: Variant =
     Variant { name: "matmul_matrix", computes: Computes::Nothing, applies, priority, write };
 
-/// Extent along K of the slices that are copied at once, in matrices.
-const SLICE: usize = 2;
-
 /// Vec4s of a matrix.
 const VECTORS: usize = SIDE * SIDE / 4;
 
@@ -34,16 +31,23 @@ struct Tiling {
     subgroups: [usize; 2],
     /// Rows and columns of the matrices of results of a subgroup.
     blocks: [usize; 2],
+    /// Extent along K of the slices that are copied at once, in matrices.
+    depth: usize,
     /// Relative time of one multiplication, as smaller blocks load more for each.
     cost: usize,
 }
 
 /// The tilings, from large tiles to small ones.
-const TILINGS: [Tiling; 3] = [
-    Tiling { subgroups: [2, 4], blocks: [4, 2], cost: 4 },
-    Tiling { subgroups: [2, 2], blocks: [2, 2], cost: 6 },
-    Tiling { subgroups: [2, 2], blocks: [1, 1], cost: 9 },
+const TILINGS: [Tiling; 5] = [
+    Tiling { subgroups: [4, 2], blocks: [4, 4], depth: 2, cost: 3 },
+    Tiling { subgroups: [2, 4], blocks: [4, 2], depth: 2, cost: 4 },
+    Tiling { subgroups: [2, 2], blocks: [2, 2], depth: 2, cost: 6 },
+    Tiling { subgroups: [2, 2], blocks: [1, 1], depth: 8, cost: 8 },
+    Tiling { subgroups: [2, 2], blocks: [1, 1], depth: 2, cost: 9 },
 ];
+
+/// Number of slices of K from which larger ones are worth their memory.
+const MANY_SLICES: usize = 4;
 
 impl Tiling {
     /// Returns the rows (0) or columns (1) of matrices of a tile.
@@ -57,12 +61,17 @@ impl Tiling {
 
     /// Returns the vec4s of a slice of an input.
     fn slice(&self, input: usize) -> usize {
-        SLICE * self.matrices(input) * VECTORS
+        self.depth * self.matrices(input) * VECTORS
     }
 
     /// Returns the bytes of work-group memory: two slices of f16, and a matrix of f32 for each subgroup.
     fn bytes(&self) -> usize {
-        8 * (self.slice(0) + self.slice(1)) + 16 * VECTORS * self.subgroups[0] * self.subgroups[1]
+        8 * (self.slice(0) + self.slice(1)) + 16 * self.sums()
+    }
+
+    /// Returns the vec4s of work-group memory through which results are stored.
+    fn sums(&self) -> usize {
+        VECTORS * self.subgroups[0] * self.subgroups[1]
     }
 
     /// Returns the number of work groups along the columns, the rows and the products.
@@ -81,7 +90,11 @@ impl Tiling {
         let limits = context.limits;
         let fits = |tiling: &&Self| {
             let groups = tiling.groups(product).iter().all(|count| *count <= MAX_GROUPS);
-            groups && tiling.invocations() <= limits.max_invocations && tiling.bytes() <= limits.work_group_bytes
+            let is_deep = tiling.depth == 2 || product.depth >= MANY_SLICES * SIDE * tiling.depth;
+            groups
+                && is_deep
+                && tiling.invocations() <= limits.max_invocations
+                && tiling.bytes() <= limits.work_group_bytes
         };
         TILINGS.iter().filter(fits).min_by_key(|tiling| tiling.time(product)).copied()
     }
@@ -209,7 +222,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     workgroupBarrier();\n{copied}    workgroupBarrier();
     start = done + {slice}u;\n{fetched}{multiplied}    }}\n",
         depth = extents[2],
-        slice = SLICE * SIDE,
+        slice = tiling.depth * SIDE,
         copied = copy(tiling),
         multiplied = multiply(tiling, &products),
     );
@@ -219,7 +232,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         "var<workgroup> left_slice: array<vec4<f16>, {}>;\nvar<workgroup> right_slice: array<vec4<f16>, {}>;\nvar<workgroup> sums: array<vec4<f32>, {}>;\n",
         tiling.slice(0),
         tiling.slice(1),
-        VECTORS * tiling.subgroups[0] * tiling.subgroups[1],
+        tiling.sums(),
     );
     let groups = tiling.groups(&product).map(|count| count as u32);
     vec![writer.finish([tiling.invocations() as u32, 1, 1], groups, &declarations, &body)]
@@ -298,7 +311,7 @@ fn copy(tiling: Tiling) -> String {
 /// Returns WGSL that multiplies the slices in work-group memory.
 fn multiply(tiling: Tiling, products: &Products<'_>) -> String {
     let mut text = String::new();
-    for slice in 0..SLICE {
+    for slice in 0..tiling.depth {
         for row in 0..tiling.blocks[0] {
             let at = format!("({}u + own_row + {row}u) * {VECTORS}u", slice * tiling.matrices(0));
             text += &products.load_data(&format!("data{slice}_{row}"), &at);
@@ -363,8 +376,8 @@ mod tests {
     #[test]
     fn shaders_are_valid() {
         for (batch, [rows, depth, columns], groups) in [
-            (8, [1024, 1024, 1024], [8, 8, 8]),
-            (12, [512, 64, 512], [4, 4, 12]),
+            (8, [1024, 1024, 1024], [8, 4, 8]),
+            (12, [512, 64, 512], [4, 2, 12]),
             (4, [512, 1024, 64], [2, 16, 4]),
             (1, [20, 36, 100], [4, 1, 1]),
         ] {

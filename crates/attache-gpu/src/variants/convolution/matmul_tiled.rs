@@ -1,6 +1,6 @@
 //! Variant `matmul_tiled`: batched matrix products of floats, one work group per tile of results. The matrices are staged
-//! in work-group memory slice by slice along K; each invocation computes a block of results in registers. Where there are few
-//! tiles, parts of K are multiplied at the same time. Inputs that are transposed, sliced or permuted are read in place.
+//! in work-group memory slice by slice along K, of which the next is loaded while one is multiplied; each invocation computes
+//! a block of results in registers. Where there are few tiles, parts of K are multiplied at the same time. Inputs that are transposed, sliced or permuted are read in place.
 
 use std::fmt::Write;
 
@@ -32,7 +32,8 @@ struct Tiling {
 }
 
 /// The tilings, from large tiles to small ones.
-const TILINGS: [Tiling; 4] = [
+const TILINGS: [Tiling; 5] = [
+    Tiling { block: [8, 8], invocations: [16, 16], depth: 16, parts: 1, cost: 4 },
     Tiling { block: [8, 8], invocations: [16, 16], depth: 8, parts: 1, cost: 4 },
     Tiling { block: [8, 4], invocations: [8, 16], depth: 16, parts: 1, cost: 5 },
     Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 1, cost: 7 },
@@ -114,6 +115,8 @@ struct Matrix {
     strides: [String; 2],
     /// Whether neighbouring elements along K are neighbours in memory.
     is_along_depth: bool,
+    /// Number of elements along the tile's axis that are loaded at once: 4 if they are adjacent and aligned, otherwise 1.
+    width: usize,
 }
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -137,12 +140,16 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let mut writer = Writer::new(VARIANT.name, context);
     let matrices = [0, 1].map(|input| {
         // Views are read from their sources, without the functions that compute their index maps.
-        let array = writer.read_stored(kernel.source(kernel.inputs[input]), 1);
         let strides = &product.inputs[input][rank - 2..];
+        let (axis, extent) = [(rank - 2, product.rows), (rank - 1, product.columns)][input];
+        let others = product.inputs[input].iter().enumerate().filter(|(other, _)| *other != axis);
+        let is_aligned = others.chain([(0, &offsets[input]), (0, &extent)]).all(|(_, number)| number.is_multiple_of(4));
+        let width = if product.inputs[input][axis] == 1 && is_aligned { 4 } else { 1 };
+        let array = writer.read_stored(kernel.source(kernel.inputs[input]), width);
         let [along_tile, along_depth] = if input == 0 { [strides[0], strides[1]] } else { [strides[1], strides[0]] };
         let offset = format!("{} + {}", ["from_left", "from_right"][input], writer.param(offsets[input]));
         let is_along_depth = along_depth <= along_tile;
-        Matrix { array, offset, strides: [along_tile, along_depth].map(|s| writer.param(s)), is_along_depth }
+        Matrix { array, offset, strides: [along_tile, along_depth].map(|s| writer.param(s)), is_along_depth, width }
     });
     let is_whole = product.output[rank - 1] == 1 && product.columns.is_multiple_of(4);
     let width = if is_whole { vector_width(context.program, kernel) } else { 1 };
@@ -158,7 +165,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let part = local.x / {members}u;
     let member = local.x % {members}u;
     let own_row = member / {inner}u * {rows}u;
-    let own_column = member % {inner}u * {columns}u;
+    let own_column = member % {inner}u * 4u;
     let first_k = part * {length};
     let end = min(first_k + {length}, {all});\n",
         members = tiling.members(),
@@ -166,18 +173,26 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         all = extents[2],
         inner = tiling.invocations[1],
         rows = tiling.block[0],
-        columns = tiling.block[1],
     );
     for (row, vector) in blocks(tiling) {
         let _ = writeln!(body, "    var sum{row}_{vector} = vec4<f32>();");
     }
-    let _ = writeln!(body, "    for (var done = 0u; done < {length}; done += {}u) {{", tiling.depth);
-    body += "        let start = first_k + done;\n";
-    for (input, matrix) in matrices.iter().enumerate() {
-        body += &stage(tiling, input, matrix, &extents);
+    let [fetched, copied] = [fetch, copy].map(|write| {
+        matrices.iter().enumerate().map(|(input, matrix)| write(tiling, input, matrix, &extents)).collect::<String>()
+    });
+    for (input, name) in ["left", "right"].into_iter().enumerate() {
+        (0..turns(tiling, input)).for_each(|turn| body += &format!("    var {name}_loaded{turn}: vec4<f32>;\n"));
     }
-    body += &multiply(tiling);
-    body += "    }\n";
+    let _ = write!(
+        body,
+        "    var start = first_k;
+{fetched}    for (var done = 0u; done < {length}; done += {slice}u) {{
+{copied}        start += {slice}u;
+        workgroupBarrier();
+{fetched}{multiplied}    }}\n",
+        slice = tiling.depth,
+        multiplied = multiply(tiling),
+    );
     body += &join(tiling);
     let strides = [rank - 2, rank - 1].map(|axis| writer.param(product.output[axis]));
     body += &finish(tiling, width, &extents, &strides);
@@ -198,44 +213,83 @@ fn blocks(tiling: Tiling) -> impl Iterator<Item = (usize, usize)> {
     (0..tiling.block[0]).flat_map(move |row| (0..tiling.block[1] / 4).map(move |vector| (row, vector)))
 }
 
-/// Returns WGSL that stages a slice of the left (0) or right (1) matrix: vec4s of four rows or columns for each element
-/// along K. Elements beyond the end of K are 0.
-fn stage(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: &[String; 3]) -> String {
-    let (name, first, extent) = [("left_slice", "first_row", rows), ("right_slice", "first_column", columns)][input];
+/// Returns the number of vec4s of a slice that an invocation stages.
+fn turns(tiling: Tiling, input: usize) -> usize {
+    (tiling.tile()[input] / 4 * tiling.depth).div_ceil(tiling.members())
+}
+
+/// Returns WGSL of the places of a vec4 along the tile and along K, of which the invocation stages the one of this turn.
+fn place(tiling: Tiling, input: usize, matrix: &Matrix, turn: usize) -> String {
     let (vectors, slice) = (tiling.tile()[input] / 4, tiling.depth);
     let (vector, k) = match matrix.is_along_depth {
         true => (format!("unit / {slice}u"), format!("unit % {slice}u")),
         false => (format!("unit % {vectors}u"), format!("unit / {vectors}u")),
     };
+    format!(
+        "            let unit = min(member + {}u, {}u);
+            let vector = {vector};
+            let k = {k};\n",
+        turn * tiling.members(),
+        vectors * slice - 1,
+    )
+}
+
+/// Returns WGSL that loads a slice of the left (0) or right (1) matrix: vec4s of four rows or columns for each element along
+/// K. Elements beyond the end of K are 0.
+fn fetch(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: &[String; 3]) -> String {
+    let (name, first, extent) = [("left", "first_row", rows), ("right", "first_column", columns)][input];
     let [along_tile, along_depth] = &matrix.strides;
     let element = |component: usize| {
         let at = format!("line + min(at + {component}u, {extent} - 1u) * {along_tile}");
         matrix.array.floats(&at)
     };
-    let vec4 = (0..4).map(element).collect::<Vec<_>>().join(",\n                ");
-    format!(
-        "        for (var unit = member; unit < {units}u; unit += {members}u) {{
-            let vector = {vector};
-            let k = {k};
-            let at = {first} + vector * 4u;
+    let vec4 = match matrix.width {
+        4 => matrix.array.floats(&format!("(line + min(at, {extent} - 4u)) / 4u")),
+        _ => format!("vec4<f32>({})", (0..4).map(element).collect::<Vec<_>>().join(",\n                ")),
+    };
+    let load = |turn: usize| {
+        format!(
+            "        {{
+{place}            let at = {first} + vector * 4u;
             let line = {offset} + min(start + k, {depth} - 1u) * {along_depth};
-            let loaded = vec4<f32>({vec4});
-            {name}[(part * {slice}u + k) * {pitch}u + vector] = select(vec4<f32>(), loaded, start + k < end);
+            let loaded = {vec4};
+            {name}_loaded{turn} = select(vec4<f32>(), loaded, start + k < end);
         }}\n",
-        units = vectors * slice,
-        members = tiling.members(),
-        offset = matrix.offset,
-        pitch = tiling.pitch(input),
-    )
+            place = place(tiling, input, matrix, turn),
+            offset = matrix.offset,
+        )
+    };
+    (0..turns(tiling, input)).map(load).collect()
+}
+
+/// Returns WGSL that copies what was loaded to work-group memory.
+fn copy(tiling: Tiling, input: usize, matrix: &Matrix, _: &[String; 3]) -> String {
+    let name = ["left", "right"][input];
+    let copy = |turn: usize| {
+        format!(
+            "        {{
+{place}            {name}_slice[(part * {slice}u + k) * {pitch}u + vector] = {name}_loaded{turn};
+        }}\n",
+            place = place(tiling, input, matrix, turn),
+            slice = tiling.depth,
+            pitch = tiling.pitch(input),
+        )
+    };
+    (0..turns(tiling, input)).map(copy).collect()
 }
 
 /// Returns WGSL that multiplies the staged slices.
 fn multiply(tiling: Tiling) -> String {
+    // Neighbouring invocations load neighbouring vec4s of the right slice, from different memory banks.
     let [rows, columns] = tiling.block;
-    let mut text = format!("        workgroupBarrier();\n        for (var k = 0u; k < {}u; k++) {{\n", tiling.depth);
-    for (name, input, own, count) in [("left", 0, "own_row", rows / 4), ("right", 1, "own_column", columns / 4)] {
+    let mut text = format!("        for (var k = 0u; k < {}u; k++) {{\n", tiling.depth);
+    let between = tiling.invocations[1];
+    for (name, input, own, count, stride) in
+        [("left", 0, "own_row", rows / 4, 1), ("right", 1, "own_column", columns / 4, between)]
+    {
         for vector in 0..count {
-            let at = format!("(part * {}u + k) * {}u + {own} / 4u + {vector}u", tiling.depth, tiling.pitch(input));
+            let own = format!("{own} / 4u + {}u", vector * stride);
+            let at = format!("(part * {}u + k) * {}u + {own}", tiling.depth, tiling.pitch(input));
             let _ = writeln!(text, "            let {name}{vector} = {name}_slice[{at}];");
         }
     }
@@ -277,12 +331,12 @@ fn finish(tiling: Tiling, width: usize, [rows, columns, _]: &[String; 3], [to_ro
             let _ = writeln!(
                 text,
                 "    if ({is_row} && column + {c}u < {columns}) {{ store(({at} + column + {c}u) / 4u, sum{row}_{vector}); }}",
-                c = 4 * vector
+                c = 4 * vector * tiling.invocations[1]
             );
             continue;
         }
         for (component, part) in ["x", "y", "z", "w"].into_iter().enumerate() {
-            let c = 4 * vector + component;
+            let c = 4 * vector * tiling.invocations[1] + component;
             let _ = writeln!(
                 text,
                 "    if ({is_row} && column + {c}u < {columns}) {{ store({at} + (column + {c}u) * {to_column}, sum{row}_{vector}.{part}); }}"

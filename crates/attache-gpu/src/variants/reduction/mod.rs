@@ -9,6 +9,7 @@ pub(super) mod reduce_group;
 pub(super) mod rows;
 pub(super) mod rows_group;
 pub(super) mod rows_staged;
+pub(super) mod rows_vectors;
 pub(super) mod scan;
 pub(super) mod scan_group;
 pub(super) mod scatter;

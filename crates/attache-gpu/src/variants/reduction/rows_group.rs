@@ -61,7 +61,7 @@ impl Tiling {
         Self { rows_per_group, workers: group(context, rows.extent() * rows_per_group) as usize / rows_per_group }
     }
 
-    pub(super) fn invocations(&self) -> usize {
+    pub(in crate::variants) fn invocations(&self) -> usize {
         self.rows_per_group * self.workers
     }
 }

@@ -1,0 +1,168 @@
+//! Variant `rows_vectors`: reductions and maps over rows of adjacent elements, such as a softmax or a normalization along
+//! the last axis. The invocations of a work group, or a part of them for short rows, load a row as vec4s once and keep them
+//! in registers.
+
+use std::fmt::Write;
+
+use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
+
+use super::reduce::{folding, mean_factor};
+use super::rows_group::{Tiling, is_in_order, tree_reduction};
+use crate::kernel::{Kernel, MAX_GROUPS, axes};
+use crate::variants::{Computes, Variant};
+use crate::wgsl::epilogue::{operand, store_anywhere};
+use crate::wgsl::expression::{expression, functions};
+use crate::wgsl::{Context, Shader, Writer};
+
+pub(in crate::variants) const VARIANT: Variant =
+    Variant { name: "rows_vectors", computes: Computes::Nothing, applies, priority, write };
+
+/// Number of vec4s of a row for each invocation, if the row is long enough.
+const EACH: usize = 4;
+
+/// Maximum number of vec4s of all inputs that an invocation keeps in registers.
+const MAX_STAGED: usize = 16;
+
+/// Minimum and maximum number of invocations for a row.
+const WORKERS: [usize; 2] = [8, 256];
+
+/// Number of invocations of a work group that has several rows.
+const GROUP: usize = 128;
+
+/// Minimum number of elements of a row: for fewer, one invocation reads a row as fast.
+const MIN_ELEMENTS: usize = 64;
+
+/// How rows are distributed over a work group.
+fn tiling(context: &Context<'_>, rows: &Rows) -> Tiling {
+    let vectors = rows.extent() / 4;
+    let [fewest, most] = WORKERS;
+    let most = most.min(1 << context.limits.max_invocations.ilog2());
+    let workers = vectors.div_ceil(EACH).next_power_of_two().clamp(fewest, most);
+    let count = rows.folded().elements();
+    let side_by_side = (GROUP.min(most) / workers).max(1);
+    let rows_per_group = (0..=side_by_side.ilog2()).rev().map(|power| 1 << power).find(|n| count.is_multiple_of(*n));
+    Tiling { rows_per_group: rows_per_group.unwrap_or(1), workers }
+}
+
+/// Returns the indices of the inputs that vary along a row.
+fn varying(context: &Context<'_>, kernel: &Kernel, rows: &Rows) -> Vec<usize> {
+    (0..kernel.inputs.len()).filter(|input| rows.varies(context.program.shape(kernel.inputs[*input]))).collect()
+}
+
+fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
+    let Primitive::Rows(rows) = &kernel.primitive else { return false };
+    let is_plain = |step: &RowStep| match step {
+        RowStep::Fold(reduction, of) => !is_in_order(rows, *reduction, of),
+        RowStep::Map(_) => true,
+        RowStep::Across(..) => false,
+    };
+    let inner: usize = rows.shape[rows.axes.end..].iter().product();
+    let (extent, varying) = (rows.extent(), varying(context, kernel, rows));
+    let is_whole = |input: &usize| {
+        let axes = axes(context.program.shape(kernel.inputs[*input]), &rows.shape);
+        axes.first().is_none_or(|axis| axis.extent.is_multiple_of(4))
+    };
+    let Tiling { rows_per_group, workers } = tiling(context, rows);
+    inner == 1
+        && extent > 0
+        && extent.is_multiple_of(4)
+        && rows.steps.iter().all(is_plain)
+        && varying.iter().all(is_whole)
+        && (extent / 4).div_ceil(workers) * varying.len().max(1) <= MAX_STAGED
+        && rows.folded().elements() / rows_per_group <= MAX_GROUPS
+}
+
+fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
+    let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
+    if rows.extent() >= MIN_ELEMENTS && context.limits.splits_k { 0 } else { 55 }
+}
+
+fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
+    let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
+    let (tiling, varying) = (tiling(context, rows), varying(context, kernel, rows));
+    let Tiling { rows_per_group, workers } = tiling;
+    let mut writer = Writer::new(VARIANT.name, context);
+    for (index, id) in kernel.inputs.iter().enumerate() {
+        let (to, width) = if varying.contains(&index) { (rows.shape.clone(), 4) } else { (rows.folded(), 1) };
+        operand(&mut writer, &format!("input{index}"), (*id, context.program.value(*id)), &to, ("f32", width));
+    }
+    store_anywhere(&mut writer, context, kernel, if rows.is_folded { 1 } else { 4 });
+    let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
+    functions(&all.expect("there is a result"), 4).iter().for_each(|function| writer.function(function));
+    let vectors = writer.param(rows.extent() / 4);
+    let slots = (rows.extent() / 4).div_ceil(workers);
+    let mut body = format!(
+        "    let worker = local.x / {rows_per_group}u;
+    let row = group.x * {rows_per_group}u + local.x % {rows_per_group}u;\n"
+    );
+    for index in (0..kernel.inputs.len()).filter(|index| !varying.contains(index)) {
+        let _ = writeln!(body, "    let x{index} = vec4<f32>(input{index}(row));");
+    }
+    for slot in 0..slots {
+        let _ = writeln!(body, "    let r{slot} = worker + {}u;", slot * workers);
+        let _ = writeln!(body, "    let at{slot} = row * {vectors} + min(r{slot}, {vectors} - 1u);");
+    }
+    for (index, slot) in varying.iter().flat_map(|index| (0..slots).map(move |slot| (index, slot))) {
+        let _ = writeln!(body, "    let e{index}_{slot} = input{index}(at{slot});");
+    }
+    let each = |of: &Expression, work: &str| {
+        let slot = |slot: usize| {
+            let read = varying.iter().filter(|input| of.reads(**input));
+            let read: String = read.map(|input| format!(" let x{input} = e{input}_{slot};")).collect();
+            format!(
+                "    if (r{slot} < {vectors}) {{{read} let value = {}; {} }}\n",
+                expression(of, 4),
+                work.replace("SLOT", &slot.to_string())
+            )
+        };
+        (0..slots).map(slot).collect::<String>()
+    };
+    for (index, step) in rows.steps.iter().enumerate() {
+        let variable = kernel.inputs.len() + index;
+        body += &match step {
+            RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 4)),
+            RowStep::Across(..) => unreachable!("applies"),
+            RowStep::Fold(reduction, of) => {
+                let mean_factor = mean_factor(&mut writer, "f32", *reduction, rows.extent());
+                fold(&mut writer, *reduction, (variable, &mean_factor), tiling, |fold| each(of, fold))
+            }
+        };
+    }
+    body += &match rows.is_folded {
+        true => format!("    if (worker == 0u) {{ store(row, {}.x); }}\n", expression(&rows.result, 4)),
+        false => each(&rows.result, "store(atSLOT, value);"),
+    };
+    let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", tiling.invocations());
+    let groups = (rows.folded().elements() / rows_per_group) as u32;
+    vec![writer.finish([tiling.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
+}
+
+/// Returns WGSL that defines the variable of a reduction. `each` returns WGSL that runs a statement for each vec4 `value`.
+fn fold(
+    writer: &mut Writer<'_>,
+    reduction: ReduceOp,
+    (variable, mean_factor): (usize, &str),
+    tiling: Tiling,
+    each: impl Fn(&str) -> String,
+) -> String {
+    let (of_vectors, start) = folding(writer, "vec4<f32>", reduction);
+    let folded = each(of_vectors);
+    let (of_floats, _) = folding(writer, "f32", reduction);
+    let parts: String =
+        ["y", "z", "w"].iter().map(|part| format!("    {{ let value = vectors.{part}; {of_floats} }}\n")).collect();
+    format!(
+        "    var x{variable}: vec4<f32>;
+    {{
+    var vectors: vec4<f32>;
+    {{
+    var folded = vec4<f32>({start});
+{folded}    vectors = folded;
+    }}
+    var folded = vectors.x;
+{parts}{tree}    x{variable} = vec4<f32>(shared_folded[local.x % {rows}u]{mean_factor});
+    workgroupBarrier();
+    }}\n",
+        tree = tree_reduction(of_floats, tiling),
+        rows = tiling.rows_per_group,
+    )
+}
