@@ -211,6 +211,8 @@ def numbers(suite):
                             ("STABLEHLO_MULTIPLY", None), ("STABLEHLO_MAXIMUM", None), ("BITWISE_XOR", "BitwiseXorOptions")):
         given(operator, "stored", [(left, 0.5, 3), (divisors, 0.25, -9)], (0.5, 3), table)
     given("RIGHT_SHIFT", "stored", [(left, 0.5, 3), (np.abs(divisors) % 8, 0.25, -9)], (0.5, 3), "RightShiftOptions")
+    stored(suite, "NEG", "stored", [("i8", None, 0.5, 3)], ("i8", 0.25, -9), "NegOptions")
+    stored(suite, "NEG", "stored", [("i16", None, 0.5, 0)], ("i16", 0.25, 0), "NegOptions")
     given("MATRIX_DIAG", "stored", [(left[:4], 0.5, 3)], (0.5, 3), "MatrixDiagOptions")
     places = np.array([[4], [1], [4]], np.int32)
     size = np.array([6, 5], np.int32)

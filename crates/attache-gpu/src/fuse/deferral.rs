@@ -173,14 +173,15 @@ impl Deferral<'_> {
         Some(reshaped)
     }
 
-    /// If a value is a permutation of a matrix product that nothing else reads, makes the product store its axes in that
-    /// order, and returns it.
+    /// If a value is a permutation of a matrix product that nothing else reads, neither before nor after, makes the product
+    /// store its axes in that order, and returns it.
     fn in_order(&mut self, id: ValueId) -> Option<ValueId> {
         let Held { base, places } = self.held(id)?.clone();
         let Source::Step(step) = self.made.value(base).source else { return None };
         let Primitive::MatMul { order: known, .. } = &self.made.steps[step].primitive else { return None };
         let shape = self.made.shape(base).clone();
-        let is_only = || self.is_alone(id, base) && self.held_of(base) == self.steps_from(id, base);
+        let is_read = || self.made.steps[step + 1..].iter().any(|step| step.inputs.contains(&base));
+        let is_only = || self.is_alone(id, base) && self.held_of(base) == self.steps_from(id, base) && !is_read();
         if !known.is_empty() || !places.is_permutation(shape.elements()) || !is_only() {
             return None;
         }
@@ -473,6 +474,22 @@ mod tests {
             program.outputs = values[values.len().saturating_sub(2)..].to_vec();
             assert_same(&program, &format!("seed {seed}"));
         }
+    }
+
+    /// The heads of attention are joined, and read by a projection and by something else.
+    #[test]
+    fn a_product_that_was_read_keeps_its_order() {
+        let mut program = Program::default();
+        let [left, right] = [[4, 3, 5], [4, 5, 8]].map(|shape| program.input(Scalar::F32, shape.into()));
+        let mut step = |primitive, inputs: &[ValueId]| program.step(primitive, inputs, 0).unwrap()[0];
+        let product = step(Primitive::MatMul { transposed: [false; 2], order: Vec::new() }, &[left, right]);
+        let coordinates = [1, 0, 2].map(Index::Axis).to_vec();
+        let moved = step(Primitive::IndexMap(IndexMap { output: vec![3, 4, 8], coordinates, fill: None }), &[product]);
+        let joined = step(Primitive::Reshape([3, 32].into()), &[moved]);
+        let again = step(Primitive::Reshape([3, 1, 32].into()), &[joined]);
+        let scan = step(Primitive::Scan { axis: 2, exclusive: false, reverse: false }, &[again]);
+        program.outputs = vec![joined, scan];
+        assert_same(&program, "joined heads with two readers");
     }
 
     /// The steps of a normalization as converters write it, of rows of 64 elements, `[1, 16, 64]` of them.

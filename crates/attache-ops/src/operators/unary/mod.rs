@@ -268,9 +268,17 @@ impl Operator for UnaryOperator {
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let ignores_scales = self.quantized.is_some_and(|quantized| quantized.form.ignores_scales());
+        if ignores_scales {
+            lowering.use_stored();
+        }
         let fact = lowering.input_fact(0)?;
         let (data_type, is_plain) = (fact.data_type, self.takes_plain(fact.quantization.is_some()));
-        let is_integer = data_type == DataType::Int32 || data_type == DataType::Int16 && is_plain;
+        let is_integer = match data_type {
+            DataType::Int32 => true,
+            DataType::Int16 if is_plain => true,
+            _ => ignores_scales && is_exact(lowering, 0),
+        };
         if let Some(quantized) = self.quantized.as_ref().filter(|_| is_exact(lowering, 0) && !is_integer) {
             return quantized.lower(lowering);
         }

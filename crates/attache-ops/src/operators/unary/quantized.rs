@@ -105,6 +105,11 @@ fn logistic(x: f32) -> f32 {
 }
 
 impl QuantizedFunction {
+    /// Whether it is a function of the stored integers, whatever reals they stand for.
+    pub(super) fn ignores_scales(self) -> bool {
+        matches!(self, QuantizedFunction::Negative)
+    }
+
     /// Returns the function as a closure over stored integers, for an input and an output of type `data_type`
     /// with these scales and zero points.
     fn function(
@@ -209,7 +214,7 @@ impl Quantized {
         quantization: Option<&Quantization>,
     ) -> Result<QuantizationParameters, OpError> {
         match self.form {
-            QuantizedFunction::Negative => Ok(QuantizationParameters { scale: 1.0, zero_point: 0 }),
+            form if form.ignores_scales() => Ok(QuantizationParameters { scale: 1.0, zero_point: 0 }),
             _ => QuantizationParameters::new(data_type, quantization),
         }
     }
