@@ -69,7 +69,7 @@ pub fn interpret(program: &Program, inputs: &[HostTensor]) -> Result<Vec<HostTen
     for (value, slot) in program.values.iter().zip(&mut values) {
         if let Source::Constant(constant) = &value.source {
             let elements = match value.scalar {
-                Scalar::F32 => constant.floats().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
+                Scalar::F32 => value.floats().map(|v| v.iter().map(|x| f64::from(*x)).collect()),
                 Scalar::I32 => constant.integers().map(|v| v.iter().map(|x| *x as f64).collect()),
             };
             *slot = elements.map(|elements| HostTensor { shape: value.shape.clone(), elements });

@@ -1,7 +1,9 @@
 //! [`Program`]: tensors, and the steps that compute them, in an order in which each value is computed before
 //! it is used. Operators are lowered into a program, and a back end or the interpreter runs it.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use attache_base::{Constant, DataType, Shape};
 use serde::{Deserialize, Serialize};
@@ -77,6 +79,23 @@ pub struct Value {
     /// The 8-bit type whose range contains every element, if the elements are integers and such a type is
     /// known. A back end may then store them as bytes.
     pub bytes: Option<ByteType>,
+    /// The factors by which the integers of a constant become floats: one for each index along the first axis, or one for
+    /// all. `None` for other values. A back end may multiply the integers as they are.
+    pub scales: Option<Arc<[f32]>>,
+}
+
+impl Value {
+    /// Returns the elements of a constant of floats, also if it holds integers with scales; `None` for other values, and if
+    /// the constant has too few bytes.
+    #[must_use]
+    pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
+        let Source::Constant(constant) = &self.source else { return None };
+        let Some(scales) = self.scales.as_deref() else { return constant.floats() };
+        let (integers, row) = (constant.integers()?, self.shape.iter().skip(1).product::<usize>().max(1));
+        let scale = |index: usize| if scales.len() == 1 { scales.first() } else { scales.get(index / row) };
+        let float = |(index, integer): (usize, &i64)| scale(index).map(|scale| scale * *integer as f32);
+        integers.iter().enumerate().map(float).collect::<Option<Vec<f32>>>().map(Cow::Owned)
+    }
 }
 
 /// One primitive applied to values.
@@ -140,7 +159,7 @@ impl Program {
 
     /// Adds an input of this type and shape after the existing inputs. Returns its id.
     pub fn input(&mut self, scalar: Scalar, shape: Shape) -> ValueId {
-        let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false, bytes: None });
+        let id = self.push(Value { scalar, shape, source: Source::Input, is_inner: false, bytes: None, scales: None });
         self.inputs.push(id);
         id
     }
@@ -150,7 +169,14 @@ impl Program {
     pub fn constant(&mut self, scalar: Scalar, constant: Constant) -> ValueId {
         let shape = constant.shape.clone();
         let bytes = ByteType::of(constant.data_type).filter(|_| scalar == Scalar::I32);
-        self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes })
+        self.push(Value { scalar, shape, source: Source::Constant(constant), is_inner: false, bytes, scales: None })
+    }
+
+    /// Adds a constant of integers that stand for floats, see [`Value::scales`].
+    pub fn quantized_constant(&mut self, constant: Constant, scales: Arc<[f32]>) -> ValueId {
+        let id = self.constant(Scalar::F32, constant);
+        self.values[id.index()].scales = Some(scales);
+        id
     }
 
     /// Declares that the value contains the elements of a tensor of this type. If it is an 8-bit type, a back
@@ -188,7 +214,7 @@ impl Program {
         let inferred = primitive.infer(&facts).map_err(|reason| InvalidProgram { primitive: name, reason })?;
         let source = self.steps.len();
         let make = |(scalar, shape)| {
-            self.push(Value { scalar, shape, source: Source::Step(source), is_inner: false, bytes: None })
+            self.push(Value { scalar, shape, source: Source::Step(source), is_inner: false, bytes: None, scales: None })
         };
         let outputs: Vec<ValueId> = inferred.into_iter().map(make).collect();
         self.steps.push(Step { primitive, inputs: inputs.to_vec(), outputs: outputs.clone(), origin });

@@ -294,6 +294,25 @@ impl<'a> Lowering<'a> {
         Ok(self.program.constant(scalar, constant))
     }
 
+    /// Adds a constant 8-bit or 4-bit input to the program as floats of this shape, of which the program keeps the integers,
+    /// and returns its value. `None` if the input is no such constant, has a zero point other than 0, or has several scales
+    /// that are not those of the indices along the shape's first axis.
+    #[must_use]
+    pub fn quantized_constant(&mut self, index: usize, shape: &Shape) -> Option<ValueId> {
+        let fact = self.stored.0.get(index).copied().flatten()?;
+        let (constant, quantization) = (fact.constant.as_ref()?, fact.quantization.as_ref()?);
+        let scales = &quantization.scale;
+        let is_symmetric =
+            quantization.zero_point.len() == scales.len() && quantization.zero_point.iter().all(|p| *p == 0);
+        let fits = scales.len() == 1 || (quantization.axis == 0 && shape.first() == Some(&scales.len()));
+        let is_small = matches!(constant.data_type, DataType::Int8 | DataType::Int4);
+        if !is_symmetric || !fits || !is_small || constant.shape.elements() != shape.elements() {
+            return None;
+        }
+        let constant = Constant { shape: shape.clone(), ..constant.clone() };
+        Some(self.program.quantized_constant(constant, scales.as_slice().into()))
+    }
+
     /// Adds a constant to the program that is stored in f32 even if the device stores floats as f16, and
     /// returns its value.
     ///

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use attache_base::{Constant, DataType, Shape};
-use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, ValueId};
+use attache_base::{Bytes, Constant, DataType, Shape};
+use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, Value, ValueId};
 
 use super::views::reads_each_once;
 use crate::kernel::{DeviceLimits, MAX_OUTPUTS, STAGED_ROWS, roots};
@@ -53,7 +53,7 @@ fn readers(program: &Program) -> Vec<Vec<usize>> {
     readers
 }
 
-/// Whether a step is a pointwise convolution with constant weights of floats that nothing else reads, so that no weight is
+/// Whether a step is a pointwise convolution with constant weights that stand for floats and that nothing else reads, so that no weight is
 /// copied twice.
 fn is_projection(program: &Program, readers: &[Vec<usize>], step: &Step) -> bool {
     let Primitive::Convolution(convolution) = &step.primitive else { return false };
@@ -61,7 +61,7 @@ fn is_projection(program: &Program, readers: &[Vec<usize>], step: &Step) -> bool
     let is_weight = |id: &ValueId| {
         let value = program.value(*id);
         let Source::Constant(constant) = &value.source else { return false };
-        let is_float = matches!(constant.data_type, DataType::Float32 | DataType::Float16);
+        let is_float = value.scales.is_some() || matches!(constant.data_type, DataType::Float32 | DataType::Float16);
         value.scalar == Scalar::F32 && is_float && readers[id.index()].len() == 1
     };
     convolution.groups == 1
@@ -176,13 +176,9 @@ fn merged(program: &Program, made: &mut Program, data: ValueId, steps: &[&Step])
     let all = outputs.iter().sum();
     let mut inputs = vec![data];
     for input in 1..steps[0].inputs.len() {
-        let mut floats = Vec::new();
-        for step in steps {
-            let Source::Constant(constant) = &program.value(step.inputs[input]).source else { return None };
-            floats.extend_from_slice(&constant.floats()?);
-        }
         let shape = if input == 1 { Shape::from([all, 1, 1, filter[3]]) } else { Shape::from([all]) };
-        inputs.push(made.constant(Scalar::F32, Constant::from_values(shape, &floats)));
+        let parts: Vec<&Value> = steps.iter().map(|step| program.value(step.inputs[input])).collect();
+        inputs.push(joined(made, shape, &parts)?);
     }
     let whole = made.step(steps[0].primitive.clone(), &inputs, steps[0].origin).ok()?[0];
     let mut first = 0;
@@ -197,6 +193,36 @@ fn merged(program: &Program, made: &mut Program, data: ValueId, steps: &[&Step])
     }
     made.values[whole.index()].is_inner = steps.iter().all(|step| program.value(step.outputs[0]).is_inner);
     Some(slices)
+}
+
+/// Adds the constant of this shape that has the elements of all `parts`, one after the other. It holds integers if all of
+/// them hold integers of the same type.
+fn joined(made: &mut Program, shape: Shape, parts: &[&Value]) -> Option<ValueId> {
+    let constants = parts.iter().map(|part| match &part.source {
+        Source::Constant(constant) => Some(constant),
+        _ => None,
+    });
+    let constants: Vec<&Constant> = constants.collect::<Option<_>>()?;
+    let data_type = constants[0].data_type;
+    // Two elements of four bits share a byte.
+    let are_alike =
+        constants.iter().all(|other| other.data_type == data_type && other.shape.elements().is_multiple_of(2));
+    if !are_alike || parts.iter().any(|part| part.scales.is_none()) {
+        let mut floats = Vec::new();
+        for part in parts {
+            floats.extend_from_slice(&part.floats()?);
+        }
+        return Some(made.constant(Scalar::F32, Constant::from_values(shape, &floats)));
+    }
+    let (mut bytes, mut scales) = (Vec::new(), Vec::new());
+    for (part, constant) in parts.iter().zip(constants) {
+        bytes.extend_from_slice(&constant.aligned_bytes()?);
+        match part.scales.as_deref()? {
+            [one] => scales.extend(std::iter::repeat_n(*one, constant.shape[0])),
+            several => scales.extend_from_slice(several),
+        }
+    }
+    Some(made.quantized_constant(Constant { data_type, shape, bytes: Bytes::from_vec(bytes) }, scales.into()))
 }
 
 #[cfg(test)]

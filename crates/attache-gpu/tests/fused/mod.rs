@@ -117,7 +117,7 @@ pub(crate) fn joined(random: &mut Random) -> Program {
 }
 
 /// Generates a program of a product with few rows, whose left matrix other steps make: a normalization, a softmax, a gate of
-/// two products, or a rotation. What makes it may be reshaped, and may have other readers.
+/// two products, or a rotation. What makes it may be reshaped, and two products may read it.
 pub(crate) fn few_rows(random: &mut Random) -> Program {
     let (rows, depth) = (1 + random.below(5), random.pick(&[4, 12, 64, 130]));
     let mut program = Program::default();
@@ -150,20 +150,29 @@ pub(crate) fn few_rows(random: &mut Random) -> Program {
         let sum = Primitive::Map { expression, shape: residual, scalar: Scalar::F32 };
         outputs.push(program.step(sum, &[product, other], 0).unwrap()[0]);
     }
-    outputs.extend((random.below(6) == 0).then_some(made));
     program.outputs = outputs;
     program
 }
 
-/// Adds a pointwise convolution of a value, reshaped to an image.
+/// Adds a pointwise convolution of a value, reshaped to an image. Its weights may be integers.
 fn projected(random: &mut Random, program: &mut Program, value: ValueId, image: [usize; 4]) -> ValueId {
     let outputs = random.pick(&[3, 8, 36]);
     let data = program.step(Primitive::Reshape(image.into()), &[value], 0).unwrap()[0];
-    let mut weights = |shape: Shape| {
-        let values = random.numbers(shape.elements());
-        program.constant(Scalar::F32, Constant::from_values(shape, &values))
+    let shape = Shape::from([outputs, 1, 1, image[3]]);
+    let filter = match random.below(3) {
+        0 => program.constant(Scalar::F32, Constant::from_values(shape.clone(), &random.numbers(shape.elements()))),
+        kind => {
+            let data_type = if kind == 1 { DataType::Int8 } else { DataType::Int4 };
+            let count = if kind == 1 { shape.elements() } else { shape.elements().div_ceil(2) };
+            let bytes: Vec<u8> = (0..count).map(|_| random.below(256) as u8).collect();
+            let scales = if random.below(2) == 0 { 1 } else { outputs };
+            // Powers of two, so that f16 holds the products with bytes exactly.
+            let scales: Vec<f32> = (0..scales).map(|_| random.pick(&[0.03125, 0.015625, 0.0078125])).collect();
+            let constant = Constant { data_type, shape, bytes: attache_base::Bytes::from_vec(bytes) };
+            program.quantized_constant(constant, scales.into())
+        }
     };
-    let inputs = [data, weights([outputs, 1, 1, image[3]].into()), weights([outputs].into())];
+    let bias = program.constant(Scalar::F32, Constant::from_values([outputs], &random.numbers(outputs)));
     let convolution = ConvolutionGeometry {
         strides: [1, 1],
         dilations: [1, 1],
@@ -173,7 +182,7 @@ fn projected(random: &mut Random, program: &mut Program, value: ValueId, image: 
         transposed: false,
         zero_points: [0; 2],
     };
-    program.step(Primitive::Convolution(convolution), &inputs[..2 + random.below(2)], 0).unwrap()[0]
+    program.step(Primitive::Convolution(convolution), &[data, filter, bias][..2 + random.below(2)], 0).unwrap()[0]
 }
 
 fn map(program: &mut Program, expression: Expression, inputs: &[ValueId]) -> ValueId {

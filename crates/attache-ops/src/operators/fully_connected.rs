@@ -299,7 +299,11 @@ impl Operator for FullyConnected {
             return lowering.output(0, output);
         }
         let data = float_as(lowering, 0, Shape::from([rows, 1, 1, depth]))?;
-        let weights = float_as(lowering, 1, Shape::from([outputs, 1, 1, depth]))?;
+        let filter = Shape::from([outputs, 1, 1, depth]);
+        let weights = match lowering.quantized_constant(1, &filter) {
+            Some(weights) => weights,
+            None => float_as(lowering, 1, filter)?,
+        };
         let layout = OperandLayout { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
         let sums = convolution::sums(lowering, &convolution, &layout, [data, weights])?;
         let result = fused::lower(lowering, self.activation, sums)?;

@@ -86,7 +86,7 @@ impl PlanReport {
         let unreadable = || GpuError::new(GpuErrorKind::Unsupported, "a constant has no elements of its type");
         let Source::Constant(constant) = &value.source else { return Err(unreadable()) };
         match value.scalar {
-            Scalar::F32 => store(storage, &constant.floats().ok_or_else(unreadable)?, block),
+            Scalar::F32 => store(storage, &value.floats().ok_or_else(unreadable)?, block),
             Scalar::I32 if matches!(storage, StorageFormat::Bytes(_)) => {
                 block.extend_from_slice(&constant.aligned_bytes().ok_or_else(unreadable)?);
             }
