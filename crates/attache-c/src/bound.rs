@@ -38,7 +38,7 @@ impl Bound {
     fn on(device: &Device, subgraph: &Subgraph, access: &mut Access<'_>) -> Option<Self> {
         use attache::gpu::{DeviceMemory, MemoryBinding};
         let memory = |tensor: i32| {
-            let pages = subgraph.storage.get(&usize::try_from(tensor).ok()?)?.pages(device.host_alignment()?)?;
+            let pages = subgraph.storage.get(usize::try_from(tensor).ok()?)?.pages(device.host_alignment()?)?;
             Some(MemoryBinding::new(&DeviceMemory::of_host(device, pages).ok()?))
         };
         let mut bound = Self::default();
@@ -120,14 +120,14 @@ pub(crate) mod tests {
 
     /// Writes `value` to all elements of a tensor where they are, as programs do.
     pub(crate) fn fill(state: &mut State, tensor: usize, value: f32) {
-        let storage = state.subgraph_mut(MAIN).unwrap().storage.get_mut(&tensor).unwrap();
+        let storage = state.subgraph_mut(MAIN).unwrap().storage.get_mut(tensor).unwrap();
         let bytes = storage.bytes_mut().unwrap();
         bytes.chunks_exact_mut(4).for_each(|element| element.copy_from_slice(&value.to_le_bytes()));
     }
 
     pub(crate) fn difference(state: &mut State) -> Vec<f32> {
         state.invoke(MAIN).unwrap();
-        let bytes = state.subgraph(MAIN).unwrap().storage[&2].bytes().unwrap();
+        let bytes = state.subgraph(MAIN).unwrap().storage.get(2).unwrap().bytes().unwrap();
         bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
     }
 

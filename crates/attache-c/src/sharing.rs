@@ -16,7 +16,7 @@ impl Subgraph {
         let outputs =
             self.outputs.iter().enumerate().map(|(position, tensor)| (*tensor as usize, None, Some(position)));
         for (tensor, input, output) in inputs.chain(outputs) {
-            let Some(storage) = self.storage.get_mut(&tensor).filter(|_| seen.insert(tensor)) else { continue };
+            let Some(storage) = self.storage.get_mut(tensor).filter(|_| seen.insert(tensor)) else { continue };
             let memory = access.memory(input, output);
             let fits = |memory: &&mut [u8]| memory.len() == self.tensors.bytes(tensor);
             let memory = memory.filter(fits).filter(|_| !self.variables.contains(&tensor));
@@ -32,9 +32,9 @@ impl Subgraph {
     pub(crate) fn detach(&mut self) -> Result<(), Fault> {
         for (tensor, storage) in self.storage.iter_mut().filter(|(_, storage)| storage.is_shared()) {
             storage.detach()?;
-            let is_allocated = storage.has(self.tensors.bytes(*tensor));
+            let is_allocated = storage.has(self.tensors.bytes(tensor));
             let address = if is_allocated { storage.address() } else { std::ptr::null_mut() };
-            self.tensors.set_data(*tensor, address, TfLiteAllocationType::ARENA_RW);
+            self.tensors.set_data(tensor, address, TfLiteAllocationType::ARENA_RW);
         }
         Ok(())
     }
@@ -47,7 +47,7 @@ mod tests {
     use crate::state::{MAIN, State};
 
     fn is_shared(state: &State) -> [bool; 3] {
-        [0, 1, 2].map(|tensor| state.subgraph(MAIN).unwrap().storage[&tensor].is_shared())
+        [0, 1, 2].map(|tensor| state.subgraph(MAIN).unwrap().storage.get(tensor).unwrap().is_shared())
     }
 
     fn addresses(state: &mut State) -> [*mut u8; 3] {
@@ -90,7 +90,7 @@ mod tests {
         state.resize(MAIN, 0, &[2, 4]).unwrap();
         assert!(state.allocate(MAIN).is_err(), "an output of 32 bytes");
         let [_, other, _] = addresses(&mut state);
-        assert_eq!(state.subgraph(MAIN).unwrap().storage[&1].bytes().unwrap().as_ptr(), other);
+        assert_eq!(state.subgraph(MAIN).unwrap().storage.get(1).unwrap().bytes().unwrap().as_ptr(), other);
         state.resize(MAIN, 0, &[4]).unwrap();
         state.allocate(MAIN).unwrap();
         fill(&mut state, 0, 7.0);

@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::live::Owner;
 use crate::options::Configuration;
 use crate::plan::Plan;
-use crate::storage::Storage;
+use crate::storage::{Storage, Storages};
 use crate::tensors::Tensors;
 
 /// The subgraph of an interpreter's own functions. Others are used through signatures.
@@ -39,8 +39,8 @@ pub(crate) struct Subgraph {
     pub(crate) inputs: Vec<c_int>,
     pub(crate) outputs: Vec<c_int>,
     pub(crate) variables: Vec<usize>,
-    /// The memory of inputs, outputs and variables, by the index of the tensor.
-    pub(crate) storage: BTreeMap<usize, Storage>,
+    /// The memory of inputs, outputs and variables.
+    pub(crate) storage: Storages,
     /// The outputs whose shapes are known only after a run.
     dynamic: BTreeSet<usize>,
     /// The nodes, from when the program first asks for them.
@@ -264,7 +264,7 @@ impl State {
                 subgraph.write_strings(position, &mut access)?;
                 continue;
             }
-            let storage = subgraph.storage.get(&(*tensor as usize)).filter(|storage| !storage.is_shared());
+            let storage = subgraph.storage.get(*tensor as usize).filter(|storage| !storage.is_shared());
             let storage = storage.filter(|_| !subgraph.bound.has_input(position));
             if let Some(bytes) = storage.and_then(Storage::bytes) {
                 access.write(position, &bytes[..subgraph.tensors.bytes(*tensor as usize)])?;
@@ -303,7 +303,7 @@ impl State {
                 found.keep_strings(tensor, kept.bytes())?;
                 continue;
             }
-            let storage = found.storage.entry(tensor).or_default();
+            let storage = found.storage.require(tensor);
             storage.fit(kept.bytes().len())?;
             storage.bytes_mut().unwrap_or_default()[..kept.bytes().len()].copy_from_slice(kept.bytes());
             let address = storage.address();
@@ -375,7 +375,7 @@ impl State {
             found.bound.release(&mut access);
         }
         found.is_allocated &= found.tensors.bytes(tensor) <= size;
-        found.storage.insert(tensor, Storage::Custom(data, size));
+        *found.storage.require(tensor) = Storage::Custom(data, size);
         found.tensors.set_data(tensor, data, TfLiteAllocationType::CUSTOM);
         Ok(())
     }
@@ -451,7 +451,7 @@ impl Subgraph {
             inputs: indices(&source.inputs),
             outputs: indices(&source.outputs),
             variables: variables.map(|(index, _)| index).collect(),
-            storage: BTreeMap::new(),
+            storage: Storages::default(),
             dynamic: BTreeSet::new(),
             plan: None,
             shapes: BTreeMap::new(),
@@ -505,7 +505,7 @@ impl Subgraph {
             return self.read_strings(position, access);
         }
         if self.dynamic.contains(&tensor) {
-            self.storage.entry(tensor).or_default();
+            self.storage.require(tensor);
         }
         if self.leave(position) {
             return Ok(());
@@ -513,7 +513,7 @@ impl Subgraph {
         if self.bound.has_output(position) {
             return self.tensors.note_output(tensor, may_stay);
         }
-        let Some(storage) = self.storage.get_mut(&tensor) else { return Ok(()) };
+        let Some(storage) = self.storage.get_mut(tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);
         if storage.is_shared() {
             return self.tensors.note_output(tensor, may_stay);
@@ -527,7 +527,7 @@ impl Subgraph {
 
     /// Returns how the bytes of a tensor that is no constant are allocated.
     fn allocation(&self, tensor: usize) -> TfLiteAllocationType {
-        match self.storage.get(&tensor) {
+        match self.storage.get(tensor) {
             Some(Storage::Custom(..)) => TfLiteAllocationType::CUSTOM,
             _ if self.dynamic.contains(&tensor) => TfLiteAllocationType::DYNAMIC,
             _ if self.variables.contains(&tensor) => TfLiteAllocationType::ARENA_RW_PERSISTENT,
@@ -541,8 +541,8 @@ impl Subgraph {
         self.dynamic =
             outputs.filter(|(position, _)| access.is_dynamic(*position)).map(|(_, tensor)| *tensor as usize).collect();
         for tensor in self.dynamic.clone() {
-            if !matches!(self.storage.get(&tensor), Some(Storage::Custom(..))) {
-                self.storage.remove(&tensor);
+            if !matches!(self.storage.get(tensor), Some(Storage::Custom(..))) {
+                self.storage.take(tensor);
                 self.tensors.set_data(tensor, std::ptr::null_mut(), TfLiteAllocationType::DYNAMIC);
             }
         }
@@ -558,26 +558,26 @@ impl Subgraph {
         for tensor in
             shared.iter().copied().filter(|tensor| self.tensors.may_move(*tensor) && !self.dynamic.contains(tensor))
         {
-            self.storage.entry(tensor).or_default();
+            self.storage.require(tensor);
         }
         self.share_memory(access);
         let mut addresses = Vec::new();
-        for (tensor, storage) in &mut self.storage {
-            let is_shared = shared.contains(tensor);
+        for (tensor, storage) in self.storage.iter_mut() {
+            let is_shared = shared.contains(&tensor);
             // Nothing is written to memory for other tensors, so that any size of it will do.
             if !is_shared && matches!(storage, Storage::Custom(..)) {
                 continue;
             }
-            let (is_first, is_new) = (storage.bytes().is_none(), !storage.has(self.tensors.bytes(*tensor)));
-            storage.fit(self.tensors.bytes(*tensor))?;
+            let (is_first, is_new) = (storage.bytes().is_none(), !storage.has(self.tensors.bytes(tensor)));
+            storage.fit(self.tensors.bytes(tensor))?;
             let bytes = storage.bytes_mut().unwrap_or_default();
-            let position = self.inputs.iter().position(|input| *input as usize == *tensor);
-            match (position.filter(|_| is_first), access.variable(*tensor).filter(|_| is_new)) {
+            let position = self.inputs.iter().position(|input| *input as usize == tensor);
+            match (position.filter(|_| is_first), access.variable(tensor).filter(|_| is_new)) {
                 (_, Some(variable)) if variable.len() == bytes.len() => bytes.copy_from_slice(variable),
                 (Some(position), _) => access.read_input(position, bytes)?,
                 _ => {}
             }
-            addresses.push((*tensor, storage.address()));
+            addresses.push((tensor, storage.address()));
         }
         for (tensor, address) in addresses {
             self.tensors.set_data(tensor, address, self.allocation(tensor));
@@ -588,7 +588,7 @@ impl Subgraph {
     /// Copies the memory of variables to the interpreter.
     fn write_variables(&self, access: &mut Access<'_>) {
         for tensor in &self.variables {
-            let bytes = self.storage.get(tensor).and_then(Storage::bytes);
+            let bytes = self.storage.get(*tensor).and_then(Storage::bytes);
             if let (Some(bytes), Some(variable)) = (bytes, access.variable(*tensor))
                 && let Some(bytes) = bytes.get(..variable.len())
             {
@@ -600,7 +600,7 @@ impl Subgraph {
     /// Copies the variables of the interpreter to their memory.
     fn read_variables(&mut self, access: &mut Access<'_>) {
         for tensor in &self.variables {
-            let bytes = self.storage.get_mut(tensor).and_then(Storage::bytes_mut);
+            let bytes = self.storage.get_mut(*tensor).and_then(Storage::bytes_mut);
             if let (Some(bytes), Some(variable)) = (bytes, access.variable(*tensor))
                 && let Some(bytes) = bytes.get_mut(..variable.len())
             {
@@ -613,7 +613,7 @@ impl Subgraph {
     fn reset_variables(&mut self) {
         for tensor in &self.variables {
             let first = self.tensors.first_byte(*tensor);
-            if let Some(bytes) = self.storage.get_mut(tensor).and_then(Storage::bytes_mut) {
+            if let Some(bytes) = self.storage.get_mut(*tensor).and_then(Storage::bytes_mut) {
                 bytes.fill(first);
             }
         }
@@ -624,7 +624,7 @@ impl Subgraph {
         if !self.is_allocated {
             return Err(Fault::new("tensors are not allocated: call AllocateTensors first, and after each resize"));
         }
-        let storage = self.storage.get_mut(&tensor).and_then(Storage::bytes_mut);
+        let storage = self.storage.get_mut(tensor).and_then(Storage::bytes_mut);
         storage.ok_or_else(|| Fault::new("the tensor is neither an input nor an output that has memory"))
     }
 

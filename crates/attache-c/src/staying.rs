@@ -19,7 +19,7 @@ impl Subgraph {
     /// Whether a tensor may stay on the device: an input or an output and nothing else, in memory of the interpreter's, of a fixed size.
     fn may_stay(&self, tensor: usize) -> bool {
         let uses = self.inputs.iter().chain(&self.outputs).filter(|index| **index as usize == tensor).count();
-        let is_own = matches!(self.storage.get(&tensor), Some(Storage::Own(_)));
+        let is_own = matches!(self.storage.get(tensor), Some(Storage::Own(_)));
         self.stays && uses == 1 && is_own && self.tensors.may_move(tensor) && !self.is_dynamic(tensor)
     }
 
@@ -77,13 +77,13 @@ impl Subgraph {
         if !self.tensors.is_on_device(tensor) {
             return Ok(());
         }
-        let Some(mut storage) = self.storage.remove(&tensor) else { return Ok(()) };
+        let Some(mut storage) = self.storage.take(tensor) else { return Ok(()) };
         let size = self.tensors.bytes(tensor);
         let read = match storage.bytes_mut().and_then(|bytes| bytes.get_mut(..size)) {
             Some(bytes) => self.copy_from_device(tensor, bytes, access).map(drop),
             None => Ok(()),
         };
-        self.storage.insert(tensor, storage);
+        *self.storage.require(tensor) = storage;
         read?;
         self.tensors.note_fresh(tensor);
         Ok(())
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn in_memory(state: &State, tensor: usize) -> &[u8] {
-        state.subgraph(MAIN).unwrap().storage[&tensor].bytes().unwrap()
+        state.subgraph(MAIN).unwrap().storage.get(tensor).unwrap().bytes().unwrap()
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!((in_memory(&state, 0), on_device(&state)), (&bytes([6.5; 4])[..], [false, true, false]));
 
         // What the program then writes in memory counts.
-        let storage = state.subgraph_mut(MAIN).unwrap().storage.get_mut(&0).unwrap();
+        let storage = state.subgraph_mut(MAIN).unwrap().storage.get_mut(0).unwrap();
         storage.bytes_mut().unwrap().copy_from_slice(&bytes([3.0; 4]));
         state.invoke(MAIN).unwrap();
         state.copy_to(MAIN, 2, &mut result).unwrap();

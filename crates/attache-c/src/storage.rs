@@ -11,6 +11,36 @@ use std::sync::Arc;
 
 use crate::fault::Fault;
 
+/// The memory of the tensors of a subgraph that have some, by the index of the tensor.
+#[derive(Debug, Default)]
+pub(crate) struct Storages(Vec<Option<Storage>>);
+
+impl Storages {
+    pub(crate) fn get(&self, tensor: usize) -> Option<&Storage> {
+        self.0.get(tensor)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, tensor: usize) -> Option<&mut Storage> {
+        self.0.get_mut(tensor)?.as_mut()
+    }
+
+    /// Returns the memory of a tensor, which has some from then on.
+    pub(crate) fn require(&mut self, tensor: usize) -> &mut Storage {
+        if self.0.len() <= tensor {
+            self.0.resize_with(tensor + 1, || None);
+        }
+        self.0[tensor].get_or_insert_default()
+    }
+
+    pub(crate) fn take(&mut self, tensor: usize) -> Option<Storage> {
+        self.0.get_mut(tensor)?.take()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Storage)> {
+        self.0.iter_mut().enumerate().filter_map(|(tensor, storage)| Some((tensor, storage.as_mut()?)))
+    }
+}
+
 /// Memory with a fixed address.
 #[derive(Debug, Default)]
 pub(crate) enum Storage {

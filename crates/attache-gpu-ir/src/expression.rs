@@ -159,6 +159,18 @@ impl Expression {
         }
     }
 
+    /// Whether the expression has a constant of which `is` is true.
+    #[must_use]
+    pub fn has_constant(&self, is: &dyn Fn(f32) -> bool) -> bool {
+        match self {
+            Input(_) => false,
+            Constant(value) => is(*value),
+            Expression::Unary(_, a) => a.has_constant(is),
+            Expression::Binary(_, a, b) => a.has_constant(is) || b.has_constant(is),
+            Expression::Select(parts) => parts.iter().any(|part| part.has_constant(is)),
+        }
+    }
+
     /// Whether the expression's value is known never to be negative. Sums of such values do not suffer from
     /// cancellation in any order of summation.
     #[must_use]

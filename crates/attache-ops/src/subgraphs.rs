@@ -1,15 +1,23 @@
 //! The model's subgraphs, for the import of one that calls others: infers and caches the output shapes of
 //! called subgraphs, and holds the shapes of resource variables. Independent of the operators.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use attache_base::Shape;
 use attache_graph::Graph;
 use attache_model::{Model, Subgraph, Tensor};
 
-/// Shapes of resource variables, by the variable's container and name.
-pub(crate) type Held = BTreeMap<(String, String), Shape>;
+/// Shapes of resource variables, by the variable's container and name, in their order.
+#[derive(Clone, Default)]
+pub(crate) struct Held(pub(crate) Vec<((String, String), Shape)>);
+
+impl Held {
+    pub(crate) fn get(&self, container: &str, name: &str) -> Option<&Shape> {
+        let place = self.0.binary_search_by(|((of, named), _)| (of.as_str(), named.as_str()).cmp(&(container, name)));
+        place.ok().map(|index| &self.0[index].1)
+    }
+}
 
 /// Maximum depth of nested calls that are inferred. The output shapes of deeper calls are known only at run
 /// time.

@@ -15,6 +15,7 @@ use attache_gpu_ir::{ByteType, Program, Scalar, ValueId};
 use serde::{Deserialize, Serialize};
 
 use super::roots;
+use super::saturation::saturating;
 
 /// Returns the zero point of byte data as a signed byte. Zero points of unsigned bytes are shifted by -128.
 /// `None` if the shifted zero point is not in the range of `i8`.
@@ -59,6 +60,8 @@ pub struct StorageFormats {
     by_root: Vec<StorageFormat>,
     /// For each value, the value whose memory it uses, see [`roots`].
     roots: Vec<ValueId>,
+    /// For each value, whether it saturates; empty if floats are stored in 32 bits.
+    saturating: Vec<bool>,
 }
 
 impl StorageFormats {
@@ -66,7 +69,7 @@ impl StorageFormats {
     /// is the default format of floats.
     #[must_use]
     pub fn new(program: &Program, floats: StorageFormat) -> Self {
-        let mut storages = Self { floats, by_root: Vec::new(), roots: Vec::new() };
+        let mut storages = Self { floats, by_root: Vec::new(), roots: Vec::new(), saturating: Vec::new() };
         storages.extend(program);
         storages
     }
@@ -80,6 +83,9 @@ impl StorageFormats {
         });
         self.by_root.extend(values);
         self.roots = roots(program);
+        if matches!(self.floats, StorageFormat::Half | StorageFormat::HalfPairs) {
+            self.saturating = saturating(program);
+        }
         for id in program.inputs.iter().chain(&program.outputs).filter(|id| program.value(**id).scalar == Scalar::F32) {
             self.settle(*id, StorageFormat::F32);
         }
@@ -120,6 +126,12 @@ impl StorageFormats {
             StorageFormat::Bytes(_) if vector_width == 1 => StorageFormat::I32,
             storage => storage,
         }
+    }
+
+    /// Whether finite elements of a value that are beyond the range of f16 are stored as the largest f16, and not as
+    /// infinities.
+    pub(crate) fn saturates(&self, id: ValueId) -> bool {
+        self.saturating.get(id.index()).is_some_and(|saturates| *saturates)
     }
 
     /// Sets the final storage format of a value and of all values that share its memory.

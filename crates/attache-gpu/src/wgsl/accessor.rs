@@ -28,11 +28,18 @@ pub(crate) struct Array {
     vector_width: usize,
     /// The name of the WGSL function that loads a unit, if units are not consecutive in memory.
     fetch: Option<String>,
+    /// Whether finite elements beyond the range of f16 are stored as the largest f16.
+    saturates: bool,
 }
 
 impl Array {
     pub(crate) fn new(name: String, storage: StorageFormat, vector_width: usize) -> Self {
-        Self { name, storage, vector_width, fetch: None }
+        Self { name, storage, vector_width, fetch: None, saturates: false }
+    }
+
+    /// Returns the array whose writes call [`saturated`](crate::wgsl::expression::saturated), which the shader must define.
+    pub(crate) fn saturating(self) -> Self {
+        Self { saturates: true, ..self }
     }
 
     /// Returns the array accessed through a WGSL function that loads units of `vector_width` elements.
@@ -91,6 +98,10 @@ impl Array {
     /// Returns the WGSL statement that stores `value` to unit `at`.
     pub(crate) fn write(&self, at: &str, value: &str) -> String {
         let name = &self.name;
+        let value = match self.saturates {
+            true => &format!("saturated{}({value})", self.vector_width),
+            false => value,
+        };
         match self.storage {
             StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Half => {
                 format!("{name}[{at}] = {}({value});", self.storage.element_type(self.vector_width))

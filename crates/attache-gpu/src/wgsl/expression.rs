@@ -198,6 +198,18 @@ const INTEGER: &str = "fn integerWIDTH(x: FLOAT) -> INT {
 }
 ";
 
+/// Returns the definition of the WGSL function `saturated1` or `saturated4`, which makes finite floats beyond the range of
+/// f16 the largest f16. It reads the bits, since compilers may assume that floats are finite.
+pub(crate) fn saturated(vector_width: usize) -> String {
+    for_width(SATURATED, vector_width)
+}
+
+const SATURATED: &str = "fn saturatedWIDTH(x: FLOAT) -> FLOAT {
+    let is_finite = (bitcast<INT>(x) & INT(0x7fffffff)) < INT(0x7f800000);
+    return select(x, clamp(x, FLOAT(-65504.0), FLOAT(65504.0)), is_finite);
+}
+";
+
 /// Returns the definition of a WGSL function for vectors of `vector_width` elements, from a template that
 /// contains `WIDTH`, `FLOAT` and `INT`.
 fn for_width(text: &str, vector_width: usize) -> String {

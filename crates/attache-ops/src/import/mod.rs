@@ -50,7 +50,12 @@ pub fn import(
     input_shapes: &[Option<Shape>],
     resolver: &OpResolver,
 ) -> (Graph, Vec<ImportError>) {
-    import_within(&callees(model, Held::new(), resolver), resolver, subgraph, shapes_of(model, subgraph, input_shapes))
+    import_within(
+        &callees(model, Held::default(), resolver),
+        resolver,
+        subgraph,
+        shapes_of(model, subgraph, input_shapes),
+    )
 }
 
 /// Like [`import`], for the subgraph that an interpreter runs while no resource variable has a value yet. The
@@ -138,7 +143,7 @@ fn import_within(
             graph.tensors[id.index()].fact.shape = inferred.shape;
         }
         if let (Some(VariableUse::Handle { container, name }), [handle]) = (op.variable_use(), &outputs[..]) {
-            let held = callees.held.get(&(container.to_owned(), name.to_owned())).cloned();
+            let held = callees.held.get(container, name).cloned();
             graph.tensors[handle.index()].fact.held = held;
         }
         graph.nodes.push(Node { op, inputs, outputs, origins: vec![index], inlined: None });

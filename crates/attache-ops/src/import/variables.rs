@@ -35,13 +35,13 @@ pub(super) fn held(model: &Model, fixed: (usize, &[Option<Shape>]), resolver: &O
     let Some(assigned) = assigned(model, fixed, &Held::default(), resolver) else { return Held::default() };
     let mut assumed = Held::default();
     for (name, shapes) in assigned {
-        common(shapes.iter().flatten()).and_then(|shape| assumed.insert(name, shape));
+        assumed.0.extend(common(shapes.iter().flatten()).map(|shape| (name, shape)));
     }
     for _ in 0..MOST_ROUNDS {
         let Some(assigned) = self::assigned(model, fixed, &assumed, resolver) else { break };
-        let before = assumed.len();
-        assumed.retain(|name, shape| assigned[name].iter().all(|made| made.as_ref() == Some(shape)));
-        if assumed.len() == before {
+        let before = assumed.0.len();
+        assumed.0.retain(|(name, shape)| assigned[name].iter().all(|made| made.as_ref() == Some(shape)));
+        if assumed.0.len() == before {
             return assumed;
         }
     }

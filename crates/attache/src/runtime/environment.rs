@@ -38,9 +38,9 @@ pub(crate) struct Environment {
     thread_count: Option<usize>,
     /// The run that is under way, or the last one; `None` before the first one.
     run: Option<StartedRun>,
-    /// The executors of the called subgraphs that have been prepared, by the index of the subgraph; `None`
+    /// The executors of called subgraphs, by the index of the subgraph; `None` for one that has not been prepared, and
     /// while one is running.
-    subgraphs: BTreeMap<usize, Option<Executor>>,
+    subgraphs: Vec<Option<Box<Executor>>>,
     /// Indices of the subgraphs that CALL_ONCE has run.
     done: BTreeSet<usize>,
     resources: Resources,
@@ -96,12 +96,13 @@ pub(crate) struct Variables {
 impl Environment {
     /// Creates the environment of an interpreter.
     pub(crate) fn new(plans: Arc<Plans>) -> Self {
+        let subgraphs = plans.model.subgraphs().iter().map(|_| None).collect();
         Self {
             plans,
             threads: None,
             thread_count: None,
             run: None,
-            subgraphs: BTreeMap::new(),
+            subgraphs,
             done: BTreeSet::new(),
             resources: Resources::default(),
             active: Vec::new(),
@@ -141,13 +142,13 @@ impl Environment {
         self.resources.values.fill(None);
         self.resources.tables.values_mut().for_each(|table| *table = None);
         self.done.clear();
-        self.subgraphs.values_mut().flatten().for_each(Executor::reset_variables);
+        self.subgraphs.iter_mut().flatten().for_each(|executor| executor.reset_variables());
     }
 
     /// Returns a copy of the current state of all variables.
     pub(crate) fn variables(&self) -> Variables {
-        let tensors =
-            self.subgraphs.iter().filter_map(|(index, executor)| Some((*index, executor.as_ref()?.variables())));
+        let subgraphs = self.subgraphs.iter().enumerate();
+        let tensors = subgraphs.filter_map(|(index, executor)| Some((index, executor.as_ref()?.variables())));
         let Resources { values, tables, .. } = &self.resources;
         let (resources, tables) = (values.clone(), tables.clone());
         Variables { resources, tables, tensors: tensors.collect(), done: self.done.clone() }
@@ -162,9 +163,9 @@ impl Environment {
         for (number, table) in &mut self.resources.tables {
             *table = tables.get(number).cloned().flatten();
         }
-        for (index, executor) in &mut self.subgraphs {
+        for (index, executor) in self.subgraphs.iter_mut().enumerate() {
             let Some(executor) = executor else { continue };
-            match tensors.iter().find(|(of, _)| of == index) {
+            match tensors.iter().find(|(of, _)| *of == index) {
                 Some((_, values)) => executor.set_variables(values),
                 None => executor.reset_variables(),
             }
@@ -173,7 +174,7 @@ impl Environment {
 
     /// Returns the messages of delegates that panicked in called subgraphs.
     pub(crate) fn panics(&self) -> Vec<String> {
-        let now = self.subgraphs.values().flatten().flat_map(Executor::panics);
+        let now = self.subgraphs.iter().flatten().flat_map(|executor| executor.panics());
         self.panics.iter().cloned().chain(now).collect()
     }
 
@@ -190,15 +191,15 @@ impl Environment {
     /// Prepares all called subgraphs again with `plans`, which have no delegates, and all later ones too. If one
     /// cannot be prepared, returns its error and changes nothing.
     pub(crate) fn leave_delegates(&mut self, plans: Arc<Plans>) -> Result<(), Error> {
-        let mut made = BTreeMap::new();
-        for (index, executor) in &self.subgraphs {
+        let mut made: Vec<_> = self.subgraphs.iter().map(|_| None).collect();
+        for (index, executor) in self.subgraphs.iter().enumerate() {
             let Some(executor) = executor else { continue };
             let shapes = executor.graph().inputs.iter().map(|id| executor.graph().fact(*id).shape.clone()).collect();
-            let mut other = executor_of(&plans, *index, shapes)?;
+            let mut other = executor_of(&plans, index, shapes)?;
             other.keep_values_of(executor);
-            made.insert(*index, Some(other));
+            made[index] = Some(Box::new(other));
         }
-        self.note_panics(self.subgraphs.values().flatten().flat_map(Executor::panics).collect());
+        self.note_panics(self.subgraphs.iter().flatten().flat_map(|executor| executor.panics()).collect());
         (self.subgraphs, self.plans) = (made, plans);
         Ok(())
     }
@@ -214,8 +215,8 @@ impl Environment {
 
     /// Takes the executor of a subgraph, prepared for inputs of these types and shapes, out of the
     /// environment. The caller puts it back after the run.
-    fn prepared(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Executor, OpError> {
-        let known = self.subgraphs.get_mut(&subgraph).and_then(Option::take);
+    fn prepared(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Box<Executor>, OpError> {
+        let known = self.subgraphs.get_mut(subgraph).and_then(Option::take);
         if let Some(executor) = known {
             if fits(executor.graph(), inputs) {
                 return Ok(executor);
@@ -227,7 +228,7 @@ impl Environment {
                     Ok(made)
                 }
                 Err(error) => {
-                    self.subgraphs.insert(subgraph, Some(executor));
+                    self.subgraphs[subgraph] = Some(executor);
                     Err(error)
                 }
             };
@@ -235,7 +236,7 @@ impl Environment {
         self.prepare(subgraph, inputs)
     }
 
-    fn prepare(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Executor, OpError> {
+    fn prepare(&mut self, subgraph: usize, inputs: &[PassedTensor]) -> Result<Box<Executor>, OpError> {
         self.count(PREPARATION)?;
         let subgraphs = self.plans.model.subgraphs();
         if subgraphs.get(subgraph).is_none_or(|subgraph| subgraph.inputs.len() != inputs.len()) {
@@ -247,7 +248,7 @@ impl Environment {
         if !fits(executor.graph(), inputs) {
             return Err(OpError::invalid(format!("the inputs are not of the types of subgraph {subgraph}")));
         }
-        Ok(executor)
+        Ok(Box::new(executor))
     }
 
     /// Stores the error for the interpreter and returns an operator error with the same text for the callers
@@ -309,7 +310,7 @@ impl Subgraphs for Environment {
         self.active.push(subgraph);
         let result = executor.call(inputs, parallel, self);
         self.active.pop();
-        self.subgraphs.insert(subgraph, Some(executor));
+        self.subgraphs[subgraph] = Some(executor);
         result.map_err(|error| self.fail(error))
     }
 

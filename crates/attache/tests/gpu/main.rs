@@ -19,6 +19,7 @@ mod device;
 mod extreme_integers;
 mod faults;
 mod flow;
+mod masked;
 mod opening;
 mod partitions;
 mod poses;

@@ -7,7 +7,7 @@ use attache_gpu_ir::{Scalar, Source, ValueId};
 use half::slice::HalfFloatSliceExt;
 
 use super::PlanReport;
-use crate::kernel::{GpuError, GpuErrorKind, StorageFormat};
+use crate::kernel::{GpuError, GpuErrorKind, StorageFormat, is_beyond, to_half};
 use crate::layout::ALIGNMENT;
 use crate::plan::weights::{Weight, WeightSource, padded};
 use crate::wgsl::Binding;
@@ -100,7 +100,8 @@ impl PlanReport {
     }
 }
 
-/// Appends floats to the block in a storage format. With a format of integers they are stored as f32.
+/// Appends floats to the block in a storage format. With a format of integers they are stored as f32. In 16 bits, finite
+/// floats beyond the range become the largest finite ones.
 fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
     match storage {
         StorageFormat::F32 | StorageFormat::I32 | StorageFormat::Bytes(_) => {
@@ -110,6 +111,9 @@ fn store(storage: StorageFormat, floats: &[f32], block: &mut Vec<u8>) {
             let mut halves = [half::f16::ZERO; 1024];
             for floats in floats.chunks(halves.len()) {
                 halves[..floats.len()].convert_from_f32_slice(floats);
+                if floats.iter().fold(false, |any, float| any | is_beyond(*float)) {
+                    halves.iter_mut().zip(floats).for_each(|(half, float)| *half = to_half(*float));
+                }
                 block.extend_from_slice(bytemuck::cast_slice(&halves[..floats.len()]));
             }
         }

@@ -16,7 +16,7 @@ pub(crate) use self::indexed_load::{coordinates, keeps_vectors};
 use crate::kernel::{Matrices, StorageFormat, StorageFormats, View};
 use crate::wgsl::Context;
 use crate::wgsl::accessor::Array;
-use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, vector};
+use crate::wgsl::expression::{FLOAT_OF, calls_float_of, literal, saturated, vector};
 
 /// Invocations of a work group, unless a variant chooses otherwise.
 pub(crate) const GROUP: u32 = 64;
@@ -203,7 +203,11 @@ impl<'a> Writer<'a> {
     /// Binds a value of the program for writing, `vector_width` elements at a time.
     pub(crate) fn write(&mut self, id: ValueId, vector_width: usize) -> Array {
         let storage = self.storages.written(id, vector_width);
-        let array = self.bind(Binding::Write(id, storage), storage, vector_width);
+        let mut array = self.bind(Binding::Write(id, storage), storage, vector_width);
+        if self.storages.saturates(id) && matches!(storage, StorageFormat::Half | StorageFormat::HalfPairs) {
+            self.function(&saturated(vector_width));
+            array = array.saturating();
+        }
         self.functions.push_str(&array.writer());
         array
     }

@@ -1,7 +1,6 @@
 //! Inputs and outputs that are bound to memory on a device, where one partition is the whole graph.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use attache_graph::{Graph, TensorId};
@@ -22,25 +21,47 @@ struct Whole<'a> {
     partition: &'a mut Delegated,
 }
 
-/// The memory that inputs and outputs of the graph are bound to; `None` where it went when the shape changed.
+/// The memory that inputs and outputs of the graph are bound to.
 #[derive(Default)]
 pub(super) struct Bound {
-    inputs: BTreeMap<usize, Option<Arc<dyn InputMemory>>>,
-    outputs: BTreeMap<usize, Option<Arc<dyn OutputMemory>>>,
+    inputs: Memories<dyn InputMemory>,
+    outputs: Memories<dyn OutputMemory>,
+}
+
+/// The inputs or the outputs that are bound, each with its memory; `None` where it went when the shape changed.
+struct Memories<T: ?Sized>(Vec<(usize, Option<Arc<T>>)>);
+
+impl<T: ?Sized> Default for Memories<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: ?Sized> Memories<T> {
+    fn set(&mut self, index: usize, memory: Option<Arc<T>>) {
+        self.remove(index);
+        self.0.push((index, memory));
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.0.retain(|(other, _)| *other != index);
+    }
+
+    /// Returns the indices of those whose memory went.
+    fn gone(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter(|(_, memory)| memory.is_none()).map(|(index, _)| *index)
+    }
 }
 
 impl Bound {
     /// Records that the caller has written an input.
     pub(super) fn written(&mut self, input: usize) {
-        self.inputs.retain(|index, memory| *index != input || memory.is_some());
+        self.inputs.0.retain(|(index, memory)| *index != input || memory.is_some());
     }
 
     /// Fails if an input or output is to be bound again because its shape has changed.
     pub(super) fn check(&self, graph: &Graph) -> Result<(), Error> {
-        fn gone<T: ?Sized>(all: &BTreeMap<usize, Option<Arc<T>>>) -> Option<usize> {
-            all.iter().find(|(_, memory)| memory.is_none()).map(|(index, _)| *index)
-        }
-        let (what, index, id, remedy) = match (gone(&self.inputs), gone(&self.outputs)) {
+        let (what, index, id, remedy) = match (self.inputs.gone().min(), self.outputs.gone().min()) {
             (Some(input), _) => ("input", input, graph.inputs[input], "bind it again, or write or unbind it"),
             (_, Some(output)) => ("output", output, graph.outputs[output], "bind it again, or unbind it"),
             (None, None) => return Ok(()),
@@ -53,8 +74,8 @@ impl Bound {
 impl Executor {
     /// Binds an input of the graph to memory on the device, or unbinds it.
     pub(crate) fn bind_input(&mut self, input: usize, memory: Option<Arc<dyn InputMemory>>) -> Result<(), Error> {
-        if memory.is_none() && matches!(self.bound.inputs.get(&input), Some(None)) {
-            self.bound.inputs.remove(&input);
+        if memory.is_none() && self.bound.inputs.gone().any(|gone| gone == input) {
+            self.bound.inputs.remove(input);
             return Ok(());
         }
         if memory.is_some() {
@@ -71,16 +92,16 @@ impl Executor {
         bound.map_err(|error| partition.failed(&named(error, "input", input, graph, id)))?;
         run_queue.set_input_bound(index, memory.is_some());
         match memory {
-            Some(memory) => drop(self.bound.inputs.insert(input, Some(memory))),
-            None => drop(self.bound.inputs.remove(&input)),
+            Some(memory) => self.bound.inputs.set(input, Some(memory)),
+            None => self.bound.inputs.remove(input),
         }
         Ok(())
     }
 
     /// Binds an output of the graph to memory on the device, or unbinds it.
     pub(crate) fn bind_output(&mut self, output: usize, memory: Option<Arc<dyn OutputMemory>>) -> Result<(), Error> {
-        if memory.is_none() && matches!(self.bound.outputs.get(&output), Some(None)) {
-            self.bound.outputs.remove(&output);
+        if memory.is_none() && self.bound.outputs.gone().any(|gone| gone == output) {
+            self.bound.outputs.remove(output);
             return Ok(());
         }
         let Whole { graph, run_queue, partition } = self.whole()?;
@@ -100,8 +121,8 @@ impl Executor {
         bound.map_err(|error| partition.failed(&named(error, "output", output, graph, id)))?;
         run_queue.set_bound_output(index, memory.as_ref().map(|_| output));
         match memory {
-            Some(memory) => drop(self.bound.outputs.insert(output, Some(memory))),
-            None => drop(self.bound.outputs.remove(&output)),
+            Some(memory) => self.bound.outputs.set(output, Some(memory)),
+            None => self.bound.outputs.remove(output),
         }
         Ok(())
     }
@@ -113,16 +134,16 @@ impl Executor {
         let shape = |graph: &Graph, id: TensorId| graph.fact(id).shape.clone();
         let stays = |one, another| shape(&before.graph, one).is_some_and(|one| Some(one) == shape(&now.graph, another));
         // Outputs come first: an input may be bound only because an output that has its elements is.
-        for (output, memory) in &other.bound.outputs {
+        for (output, memory) in &other.bound.outputs.0 {
             match memory.clone().filter(|_| stays(before.graph.outputs[*output], now.graph.outputs[*output])) {
                 Some(memory) => self.bind_output(*output, Some(memory))?,
-                None => drop(self.bound.outputs.insert(*output, None)),
+                None => self.bound.outputs.set(*output, None),
             }
         }
-        for (input, memory) in &other.bound.inputs {
+        for (input, memory) in &other.bound.inputs.0 {
             match memory.clone().filter(|_| stays(before.graph.inputs[*input], now.graph.inputs[*input])) {
                 Some(memory) => self.bind_input(*input, Some(memory))?,
-                None => drop(self.bound.inputs.insert(*input, None)),
+                None => self.bound.inputs.set(*input, None),
             }
         }
         Ok(())
