@@ -141,6 +141,19 @@ pub enum ReduceOp {
     Product,
 }
 
+impl ReduceOp {
+    /// Whether the order in which floats, the values of an expression, are reduced changes the result by more than rounding:
+    /// that of products, and of sums of terms that may be negative.
+    #[must_use]
+    pub fn depends_on_order(self, of: &Expression) -> bool {
+        match self {
+            ReduceOp::Sum | ReduceOp::Mean => !of.is_never_negative(),
+            ReduceOp::Product => true,
+            ReduceOp::Maximum | ReduceOp::Minimum => false,
+        }
+    }
+}
+
 /// The limits of [`Primitive::Suppress`]. The remaining box with the highest score is selected, the first one of equals,
 /// until none is left; boxes that overlap it too much are dropped. A box is given by two opposite corners
 /// `[y1, x1, y2, x2]`. Boxes whose score is NaN are never selected.

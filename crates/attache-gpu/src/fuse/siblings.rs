@@ -12,8 +12,8 @@ use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, 
 use super::views::reads_each_once;
 use crate::kernel::{DeviceLimits, MAX_OUTPUTS, STAGED_ROWS, roots};
 
-/// Maximum maps and reshapes between a projection and the product that reads what they compute of it.
-const MAX_MAPS: usize = 16;
+/// Maximum readers of a projection, and of what maps and reshapes make of it, that are followed.
+const MAX_READERS: usize = 32;
 
 /// Returns the program with siblings merged, which computes the same; `None` if there are none.
 pub(crate) fn merge(program: &Program, limits: &DeviceLimits) -> Option<Program> {
@@ -96,13 +96,13 @@ fn is_fetched(program: &Program, readers: &[Vec<usize>], is_output: &[bool], ste
 fn gated(program: &Program, readers: &[Vec<usize>], is_output: &[bool], step: &Step) -> Option<ValueId> {
     let few = 1..=STAGED_ROWS;
     let mut at = few.contains(&program.shape(step.outputs[0])[..3].iter().product()).then_some(step.outputs[0]);
-    let (mut waiting, mut last, mut left) = (BTreeSet::new(), None, MAX_MAPS);
+    let (mut waiting, mut last, mut left) = (BTreeSet::new(), None, MAX_READERS);
     while let Some(id) = at {
-        left -= 1;
-        if is_output[id.index()] || left == 0 {
+        if is_output[id.index()] {
             return None;
         }
         for reader in readers[id.index()].iter().map(|index| &program.steps[*index]) {
+            left = usize::checked_sub(left, 1)?;
             match &reader.primitive {
                 Primitive::Map { .. } | Primitive::Reshape(_) => {
                     waiting.insert(reader.outputs[0]);

@@ -12,6 +12,10 @@ use crate::kernel::{DeviceLimits, Kernel, roots, staged_rows};
 /// Maximum products that compute the same rows.
 const MAX_READERS: usize = 4;
 
+/// Number of columns of all products beyond which so many work groups compute rows that sums in order, which take long, are
+/// better made once.
+const MANY_COLUMNS: usize = 4096;
+
 /// Moves what makes the left matrix of products with few rows into the products. Returns all kernels in execution order.
 pub(super) fn stage(program: &Program, kernels: Vec<Kernel>, limits: &DeviceLimits) -> Vec<Kernel> {
     let mut stages = Stages::new(program, kernels, limits);
@@ -85,11 +89,14 @@ impl<'a> Stages<'a> {
     fn fused(&self, first: &Kernel, reader: usize) -> Option<Kernel> {
         let made = first.outputs[0];
         let kernel = self.kernels[reader].as_ref()?;
-        let [_, depth] = staged_rows(self.program, kernel, self.limits)?;
+        let [rows, depth] = staged_rows(self.program, kernel, self.limits)?;
         let is_made = |id: ValueId| self.roots[id.index()] == made;
         let read: usize = kernel.reads().filter(|id| is_made(*id)).count();
+        let columns = self.program.shape(kernel.outputs[0]).elements() / rows;
         let fits = match &first.primitive {
-            Primitive::Rows(rows) => rows.extent() == depth,
+            Primitive::Rows(made) => {
+                made.extent() == depth && (!adds_in_order(made) || (rows == 1 && columns <= MANY_COLUMNS))
+            }
             _ => true,
         };
         if kernel.prologue.is_some() || !is_made(kernel.inputs[0]) || read != 1 || !fits {
@@ -97,8 +104,15 @@ impl<'a> Stages<'a> {
         }
         let mut fused = kernel.clone();
         fused.take_prologue(first.clone());
+        // The views of both kernels are one list now.
+        staged_rows(self.program, &fused, self.limits)?;
         (fused.bindings() < self.limits.max_bindings).then_some(fused)
     }
+}
+
+/// Whether one invocation adds the elements of a row one after the other.
+fn adds_in_order(rows: &Rows) -> bool {
+    rows.steps.iter().any(|step| matches!(step, RowStep::Fold(reduction, of) if reduction.depends_on_order(of)))
 }
 
 /// Whether rows extend along the last axes, are not parts of longer rows, and each element of them is computed.

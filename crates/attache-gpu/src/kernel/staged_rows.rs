@@ -30,7 +30,8 @@ pub(crate) fn staged_rows(program: &Program, kernel: &Kernel, limits: &DeviceLim
         Primitive::Convolution(convolution) => {
             let [data, filter] = [0, 1].map(|input| program.shape(inputs[input]));
             let is_constant = |id: &ValueId| matches!(program.value(*id).source, Source::Constant(_));
-            let packed = (1 + data[3]).saturating_mul(filter[0].next_multiple_of(4)).saturating_mul(4);
+            // The bias, and the scales of integers.
+            let packed = (2 + data[3]).saturating_mul(filter[0].next_multiple_of(4)).saturating_mul(4);
             let fits = packed <= limits.max_binding_bytes && filter[0].div_ceil(4) <= MAX_GROUPS;
             let applies = convolution.groups == 1 && convolution.is_pointwise(data, filter) && fits;
             (applies && inputs[1..].iter().all(is_constant)).then(|| [data[..3].iter().product(), data[3]])?

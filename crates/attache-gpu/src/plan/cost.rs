@@ -80,19 +80,20 @@ impl DispatchCost {
     }
 }
 
-/// Returns the maximum number of elements of the value `id` that a kernel, including its prologue, can read
-/// if it writes `written` elements.
+/// Returns the maximum number of elements of the value `id` that a kernel, including those within it, can read if it writes
+/// `written` elements. Views of kernels within it are among its own.
 fn reached(program: &Program, kernel: &Kernel, id: ValueId, written: u64) -> u64 {
+    fn reads(part: &Kernel, id: ValueId) -> bool {
+        part.inputs.iter().chain(&part.operands).any(|read| *read == id) || part.within().any(|part| reads(part, id))
+    }
     let picks = matches!(kernel.primitive, Primitive::IndexMap(_) | Primitive::Gather(_));
-    if kernel.operands.contains(&id) || (kernel.inputs.contains(&id) && !picks) {
+    let is_read = kernel.inputs.contains(&id) && !picks;
+    if kernel.operands.contains(&id) || is_read || kernel.within().any(|part| reads(part, id)) {
         return u64::MAX;
     }
     let direct = if kernel.inputs.contains(&id) { written } else { 0 };
     let views = kernel.views.iter().filter(|view| view.source == id);
-    let seen = views.map(|view| elements(program, view.value));
-    let first = kernel.prologue.iter().map(|first| &**first).chain(&kernel.maps);
-    let first = first.map(|first| reached(program, first, id, u64::MAX));
-    seen.chain(first).fold(direct, u64::saturating_add)
+    views.map(|view| elements(program, view.value)).fold(direct, u64::saturating_add)
 }
 
 /// Returns the values that a dispatch reads from memory, without duplicates.

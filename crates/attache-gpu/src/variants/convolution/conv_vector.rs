@@ -84,8 +84,9 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             unit = filter.unit,
         );
         for row in 0..rows {
-            let value = format!("select(0.0, {}, k < {deep})", left.elements(row, &format!("min(k, {deep} - 1u)"), 1));
-            let _ = writeln!(body, "            sum{row} = fma(vec4<f32>({value}), weight, sum{row});");
+            let value = left.elements(row, &format!("min(k, {deep} - 1u)"), 1);
+            let sum = format!("fma(vec4<f32>({value}), weight, sum{row})");
+            let _ = writeln!(body, "            sum{row} = select(sum{row}, {sum}, k < {deep});");
         }
         body += "        }\n";
     }
@@ -154,7 +155,7 @@ impl Filter {
             FilterSource::Integers(_, 8) => format!("vec4<f32>(unpack4xI8({unit}[{element}u]))"),
             FilterSource::Integers(..) => {
                 // Of two elements, the first is in the low halves of the bytes.
-                let shift = if element % 2 == 0 { 4 } else { 0 };
+                let shift = if element.is_multiple_of(2) { 4 } else { 0 };
                 let halves = format!("({unit}[{}u] << {shift}u) & 0xf0f0f0f0u", element / 2);
                 format!("vec4<f32>(unpack4xI8({halves}) >> vec4<u32>(4u))")
             }
@@ -169,25 +170,32 @@ impl Filter {
 fn pack_integers(context: &Context<'_>, kernel: &Kernel) -> Option<(Arc<[u32]>, usize)> {
     let value = context.program.value(kernel.inputs[1]);
     let (Some(scales), Source::Constant(constant)) = (value.scales.as_deref(), &value.source) else { return None };
-    let bits = if constant.data_type == DataType::Int4 { 4 } else { 8 };
+    let bits = match constant.data_type {
+        DataType::Int8 => 8,
+        DataType::Int4 => 4,
+        _ => return None,
+    };
     let (outputs, depth) = (value.shape[0], value.shape[3]);
+    if scales.len() != 1 && scales.len() != outputs {
+        return None;
+    }
+    let bytes = constant.aligned_bytes()?;
     let (padded, unit) = (outputs.next_multiple_of(4), 32 / bits);
-    let units = depth.div_ceil(unit);
-    let integers = constant.integers().filter(|integers| integers.len() == outputs * depth)?;
-    let mut words = vec![0u32; (2 + units) * padded];
+    let mut words = vec![0u32; (2 + depth.div_ceil(unit)) * padded];
     if let Some(bias) = kernel.inputs.get(2) {
         words.iter_mut().zip(context.floats(*bias).iter()).for_each(|(word, bias)| *word = bias.to_bits());
     }
     for output in 0..outputs {
         words[padded + output] = scales[if scales.len() == 1 { 0 } else { output }].to_bits();
     }
-    let mask = (1u32 << bits) - 1;
-    for (output, row) in integers.chunks_exact(depth.max(1)).enumerate() {
-        for (k, integer) in row.iter().enumerate() {
-            let (element, word) = (k % unit, (2 + k / unit) * padded + output / 4 * 4);
-            let (index, half) = if bits == 4 { (element / 2, element % 2 * 4) } else { (element, 0) };
-            words[word + index] |= (*integer as u32 & mask) << (output % 4 * 8 + half);
-        }
+    for (output, k) in (0..outputs).flat_map(|output| (0..depth).map(move |k| (output, k))) {
+        let (element, word) = (k % unit, (2 + k / unit) * padded + output / 4 * 4);
+        let at = output * depth + k;
+        let (index, integer) = match bits {
+            8 => (element, u32::from(bytes[at])),
+            _ => (element / 2, u32::from(bytes[at / 2] >> (at % 2 * 4) & 15) << (element % 2 * 4)),
+        };
+        words[word + index] |= integer << (output % 4 * 8);
     }
     Some((words.into(), bits))
 }

@@ -80,12 +80,7 @@ fn group(context: &Context<'_>, extent: usize) -> u32 {
 /// result (products, and sums of terms that may be negative) and the row has at most [`MANY_ELEMENTS`]
 /// elements. Parts of a longer row are exempt.
 pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> bool {
-    let differs = match reduction {
-        ReduceOp::Sum | ReduceOp::Mean => !of.is_never_negative(),
-        ReduceOp::Product => true,
-        ReduceOp::Maximum | ReduceOp::Minimum => false,
-    };
-    differs && !rows.is_part && rows.extent() <= MANY_ELEMENTS
+    reduction.depends_on_order(of) && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
 /// Returns WGSL of the tree reduction of the invocations' partial results. It leaves the result of each row
