@@ -295,11 +295,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// Adds a constant 8-bit or 4-bit input to the program as floats of this shape, of which the program keeps the integers,
-    /// and returns its value. `None` if the input is no such constant, has a zero point other than 0, or has several scales
-    /// that are not those of the indices along the shape's first axis.
+    /// and returns its value. `None` if the operator is not lowered to floats, or if the input is no such constant, has a zero
+    /// point other than 0, or has several scales that are not those of the indices along the shape's first axis.
     #[must_use]
     pub fn quantized_constant(&mut self, index: usize, shape: &Shape) -> Option<ValueId> {
-        let fact = self.stored.0.get(index).copied().flatten()?;
+        let is_float = self.input_fact(index).is_ok_and(|fact| fact.data_type == DataType::Float32);
+        let fact = self.stored.0.get(index).copied().flatten().filter(|_| is_float)?;
         let (constant, quantization) = (fact.constant.as_ref()?, fact.quantization.as_ref()?);
         let scales = &quantization.scale;
         let is_symmetric =
