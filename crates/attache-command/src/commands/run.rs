@@ -188,6 +188,14 @@ fn picture_size(interpreter: &Interpreter) -> [usize; 2] {
 /// Reads and summarizes the outputs of the last run.
 fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
     let all = interpreter.outputs().iter().enumerate();
+    // Each output is copied as it is, twice where it is written to a file, and as numbers.
+    let (mut sizes, number) = (all.clone().map(|(index, _)| interpreter.read_bytes(index)), size_of::<f64>());
+    let bytes = sizes.try_fold(0, |sum, bytes| Ok::<usize, attache::Error>(sum + bytes?.len()))?;
+    let elements: usize = interpreter.outputs().iter().map(|info| info.shape.elements()).sum();
+    let room = bytes.saturating_mul(2).saturating_add(elements.saturating_mul(number));
+    Vec::<u8>::new().try_reserve_exact(room).map_err(|_| {
+        Failure::unsupported(format!("the outputs have {bytes} bytes, and there is no memory for copies of them"))
+    })?;
     all.map(|(index, info)| {
         let bytes = interpreter.read_bytes(index)?.to_vec();
         let values = numbers(info.data_type, &bytes).unwrap_or_default();

@@ -29,8 +29,10 @@ pub(crate) struct Products<'a> {
     pub(crate) is_emulated: bool,
     /// Work-group memory of the data matrices.
     pub(crate) data: Rows,
-    /// The packed weights in a storage buffer, or in work-group memory: one matrix after the other.
+    /// The packed weights in a storage buffer, or in work-group memory.
     pub(crate) weights: &'a Array,
+    /// The number of vec4s from one row of a weight matrix to the next.
+    pub(crate) weights_stride: usize,
     /// Work-group memory to which accumulator matrices are stored.
     pub(crate) sums: Rows,
     /// Whether the data matrices, and the weight matrices, are stored column by column.
@@ -44,7 +46,7 @@ impl Products<'_> {
         if !self.is_emulated {
             return String::new();
         }
-        if self.transposed != [false; 2] {
+        if self.transposed != [false; 2] || self.weights_stride != SIDE / 4 {
             return self.any_products() + &self.store_sums();
         }
         // The bounds of the outer loop are known only at run time. A driver would unroll a loop with a constant trip
@@ -71,7 +73,7 @@ impl Products<'_> {
         ) + &self.store_sums()
     }
 
-    /// Returns the function that multiplies matrices of which at least one is stored column by column.
+    /// Returns the function that multiplies matrices of any strides, each stored row by row or column by column.
     fn any_products(&self) -> String {
         let line =
             |start: &str, line: &str, stride: usize, of: &str| format!("{start} + {line} * {stride}u + {of} / 4u");
@@ -80,8 +82,8 @@ impl Products<'_> {
             true => line("data", "k", self.data.stride, "row"),
         };
         let of_weights = match self.transposed[1] {
-            false => line("weights", "k", SIDE / 4, "column"),
-            true => line("weights", "column", SIDE / 4, "k"),
+            false => line("weights", "k", self.weights_stride, "column"),
+            true => line("weights", "column", self.weights_stride, "k"),
         };
         format!(
             "fn add_products(data: u32, weights: u32, sums: array<vec4<f32>, 2>, invocation: u32) -> array<vec4<f32>, 2> {{
@@ -130,7 +132,7 @@ impl Products<'_> {
 
     /// Returns WGSL that loads the weight matrix that starts at vec4 `at` of the packed weights, as `name`.
     pub(crate) fn load_weights(&self, name: &str, at: &str) -> String {
-        self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), SIDE / 4, self.transposed[1]))
+        self.load(name, at, 'B', (&self.weights.word(&format!("{name}_at")), self.weights_stride, self.transposed[1]))
     }
 
     /// Returns WGSL that loads a matrix as `name`. The index is bound to a name first, because naga accepts

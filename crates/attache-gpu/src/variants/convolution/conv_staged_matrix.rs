@@ -229,7 +229,8 @@ impl Tiling {
     fn products<'a>(&self, matrices: Matrices, weights: &'a Array) -> Products<'a> {
         let (data, sums) =
             (Rows { name: "memory", stride: self.stride() }, Rows { name: "sums", stride: self.pitch() });
-        Products { is_emulated: matrices == Matrices::Emulated, data, weights, sums, transposed: [false; 2] }
+        let (is_emulated, weights_stride) = (matrices == Matrices::Emulated, SIDE / 4);
+        Products { is_emulated, data, weights, weights_stride, sums, transposed: [false; 2] }
     }
 
     fn staging(&self) -> Staging {

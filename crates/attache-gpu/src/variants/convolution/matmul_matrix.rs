@@ -1,7 +1,7 @@
 //! Variant `matmul_matrix`: batched matrix products of computed values on cooperative matrices, in f16 with f32
 //! accumulators. A work group computes a tile of results, of which each subgroup has a block of 16×16 matrices in registers.
-//! Slices of both inputs along K are copied to work-group memory as 16×16 matrices, in the order in which they lie in memory:
-//! the device transposes a matrix when it is loaded from there. The next slice is fetched while one is multiplied.
+//! Slices of both inputs along K are copied to work-group memory in the order in which they lie in memory: the device
+//! transposes a matrix when it is loaded from there. The next slice is fetched while one is multiplied.
 
 use std::fmt::Write;
 
@@ -64,9 +64,27 @@ impl Tiling {
         self.depth * self.matrices(input) * VECTORS
     }
 
+    /// Returns the vec4s of a line of a slice, which extends in the direction in which the input lies in memory.
+    fn line(&self, input: usize, is_along_depth: bool) -> usize {
+        SIDE / 4 * if is_along_depth { self.depth } else { self.matrices(input) }
+    }
+
+    /// Returns the vec4s from one line to the next in work-group memory: two more than a line has, so that neighbouring lines
+    /// are in different memory banks.
+    fn stride(&self, input: usize, is_along_depth: bool) -> usize {
+        self.line(input, is_along_depth) + 2
+    }
+
+    /// Returns the vec4s that a slice of an input takes in work-group memory, at most.
+    fn memory(&self, input: usize) -> usize {
+        let of =
+            |is_along_depth| self.slice(input) / self.line(input, is_along_depth) * self.stride(input, is_along_depth);
+        of(true).max(of(false))
+    }
+
     /// Returns the bytes of work-group memory: two slices of f16, and a matrix of f32 for each subgroup.
     fn bytes(&self) -> usize {
-        8 * (self.slice(0) + self.slice(1)) + 16 * self.sums()
+        8 * (self.memory(0) + self.memory(1)) + 16 * self.sums()
     }
 
     /// Returns the vec4s of work-group memory through which results are stored.
@@ -109,6 +127,8 @@ struct Input {
     stride: String,
     /// Whether vec4s run along K, rather than along the rows of the left or the columns of the right matrix.
     is_along_depth: bool,
+    /// Whether all tiles, and all slices along K, are within the matrix.
+    is_whole: [bool; 2],
 }
 
 /// Returns for each input whether its vec4s run along K; `None` if elements of an input are not adjacent and aligned along
@@ -180,13 +200,17 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         let is_last = is_along_depth == (input == 0);
         let stride = product.inputs[input][if is_last { rank - 2 } else { rank - 1 }];
         let offset = format!("{} + {}", ["from_left", "from_right"][input], writer.param(offsets[input]));
-        Input { array, offset, stride: writer.param(stride), is_along_depth }
+        let extent = [product.rows, product.columns][input];
+        let is_whole =
+            [extent.is_multiple_of(SIDE * tiling.matrices(input)), product.depth.is_multiple_of(SIDE * tiling.depth)];
+        Input { array, offset, stride: writer.param(stride), is_along_depth, is_whole }
     });
     let right = Array::new("right_slice".into(), StorageFormat::Half, 4);
     let products = Products {
         is_emulated: context.limits.matrices == Matrices::Emulated,
-        data: Rows { name: "left_slice", stride: SIDE / 4 },
+        data: Rows { name: "left_slice", stride: tiling.stride(0, inputs[0].is_along_depth) },
         weights: &right,
+        weights_stride: tiling.stride(1, inputs[1].is_along_depth),
         sums: Rows { name: "sums", stride: SIDE / 4 },
         transposed: [!inputs[0].is_along_depth, inputs[1].is_along_depth],
     };
@@ -223,15 +247,15 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     start = done + {slice}u;\n{fetched}{multiplied}    }}\n",
         depth = extents[2],
         slice = tiling.depth * SIDE,
-        copied = copy(tiling),
-        multiplied = multiply(tiling, &products),
+        copied = copy(tiling, directions),
+        multiplied = multiply(tiling, directions, &products),
     );
     let strides = [rank - 2, rank - 1].map(|axis| writer.param(product.output[axis]));
     body += &finish(tiling, &products, width, (&extents, &strides));
     let declarations = format!(
         "var<workgroup> left_slice: array<vec4<f16>, {}>;\nvar<workgroup> right_slice: array<vec4<f16>, {}>;\nvar<workgroup> sums: array<vec4<f32>, {}>;\n",
-        tiling.slice(0),
-        tiling.slice(1),
+        tiling.memory(0),
+        tiling.memory(1),
         tiling.sums(),
     );
     let groups = tiling.groups(&product).map(|count| count as u32);
@@ -251,8 +275,6 @@ fn turns(tiling: Tiling, input: usize) -> usize {
 /// Adds a function that loads vec4 `unit` of the slice of an input that begins at `start`, in the order of work-group memory,
 /// and returns WGSL that loads all that an invocation copies. Elements beyond the end of K are 0.
 ///
-/// A slice consists of matrices, those of one place along K after the other. Each has lines of four vec4s along the direction
-/// in which the input lies in memory.
 fn fetch(
     writer: &mut Writer<'_>,
     tiling: Tiling,
@@ -260,30 +282,33 @@ fn fetch(
     [rows, columns, depth]: &[String; 3],
 ) -> String {
     let (name, first, extent) = [("left", "first_row", rows), ("right", "first_column", columns)][input];
-    let matrices = tiling.matrices(input);
-    let (along_tile, along_depth, at, is_inside) = match of.is_along_depth {
+    let length = tiling.line(input, of.is_along_depth);
+    let within = |width: usize| match of.is_whole[0] {
+        true => "place".to_owned(),
+        false => format!("min(place, {extent} - {width}u)"),
+    };
+    let (along_tile, along_depth, at) = match of.is_along_depth {
         true => (
-            format!("first + matrix % {matrices}u * {SIDE}u + line"),
-            format!("start + matrix / {matrices}u * {SIDE}u + vector * 4u"),
-            format!("min(place, {extent} - 1u) * {} + min(k, {depth} - 4u)", of.stride),
-            format!("k < {depth}"),
+            "first + line".to_owned(),
+            "start + vector * 4u".to_owned(),
+            format!("{} * {} + min(k, {depth} - 4u)", within(1), of.stride),
         ),
         false => (
-            format!("first + matrix % {matrices}u * {SIDE}u + vector * 4u"),
-            format!("start + matrix / {matrices}u * {SIDE}u + line"),
-            format!("min(place, {extent} - 4u) + min(k, {depth} - 1u) * {}", of.stride),
-            format!("k < {depth}"),
+            "first + vector * 4u".to_owned(),
+            "start + line".to_owned(),
+            format!("{} + min(k, {depth} - 1u) * {}", within(4), of.stride),
         ),
     };
-    let loaded = of.array.floats(&format!("(base + {at}) / 4u"));
+    let loaded = format!("vec4<f16>({})", of.array.floats(&format!("(base + {at}) / 4u")));
+    // What is fetched after the last slice is not multiplied.
+    let loaded = if of.is_whole[1] { loaded } else { format!("select(vec4<f16>(), {loaded}, k < {depth})") };
     writer.function(&format!(
         "fn fetch_{name}(unit: u32, base: u32, first: u32, start: u32) -> vec4<f16> {{
-    let matrix = unit / {VECTORS}u;
-    let line = unit % {VECTORS}u / 4u;
-    let vector = unit % 4u;
+    let line = unit / {length}u;
+    let vector = unit % {length}u;
     let place = {along_tile};
     let k = {along_depth};
-    return select(vec4<f16>(), vec4<f16>({loaded}), {is_inside});\n}}\n"
+    return {loaded};\n}}\n"
     ));
     let load = |turn: usize| {
         let unit = format!("local.x + {}u", turn * tiling.invocations());
@@ -293,12 +318,14 @@ fn fetch(
 }
 
 /// Returns WGSL that copies what was fetched to work-group memory.
-fn copy(tiling: Tiling) -> String {
+fn copy(tiling: Tiling, directions: [bool; 2]) -> String {
     let mut text = String::new();
     for (input, name) in ["left", "right"].into_iter().enumerate() {
         for turn in 0..turns(tiling, input) {
             let first = turn * tiling.invocations();
-            let copy = format!("{name}_slice[local.x + {first}u] = {name}{turn};");
+            let [line, stride] = [Tiling::line, Tiling::stride].map(|of| of(&tiling, input, directions[input]));
+            let unit = format!("(local.x + {first}u)");
+            let copy = format!("{name}_slice[{unit} / {line}u * {stride}u + {unit} % {line}u] = {name}{turn};");
             let _ = match first + tiling.invocations() > tiling.slice(input) {
                 true => writeln!(text, "    if (local.x + {first}u < {}u) {{ {copy} }}", tiling.slice(input)),
                 false => writeln!(text, "    {copy}"),
@@ -309,15 +336,23 @@ fn copy(tiling: Tiling) -> String {
 }
 
 /// Returns WGSL that multiplies the slices in work-group memory.
-fn multiply(tiling: Tiling, products: &Products<'_>) -> String {
+fn multiply(tiling: Tiling, directions: [bool; 2], products: &Products<'_>) -> String {
     let mut text = String::new();
+    // The first vec4 of the matrix at this place along K and along the tile.
+    let at = |input: usize, slice: usize, along_tile: &str| {
+        let stride = tiling.stride(input, directions[input]);
+        match directions[input] {
+            true => format!("({along_tile}) * {}u + {}u", SIDE * stride, slice * SIDE / 4),
+            false => format!("{}u + ({along_tile}) * {}u", slice * SIDE * stride, SIDE / 4),
+        }
+    };
     for slice in 0..tiling.depth {
         for row in 0..tiling.blocks[0] {
-            let at = format!("({}u + own_row + {row}u) * {VECTORS}u", slice * tiling.matrices(0));
+            let at = at(0, slice, &format!("own_row + {row}u"));
             text += &products.load_data(&format!("data{slice}_{row}"), &at);
         }
         for column in 0..tiling.blocks[1] {
-            let at = format!("({}u + own_column + {column}u) * {VECTORS}u", slice * tiling.matrices(1));
+            let at = at(1, slice, &format!("own_column + {column}u"));
             text += &products.load_weights(&format!("weights{slice}_{column}"), &at);
         }
         for (row, column) in blocks(tiling) {

@@ -117,6 +117,40 @@ struct Matrix {
     is_along_depth: bool,
     /// Number of elements along the tile's axis that are loaded at once: 4 if they are adjacent and aligned, otherwise 1.
     width: usize,
+    /// Whether all tiles, and all slices along K, are within the matrix.
+    is_whole: [bool; 2],
+}
+
+impl Matrix {
+    /// Binds the left (0) or right (1) matrix of a product.
+    fn new(
+        writer: &mut Writer<'_>,
+        kernel: &Kernel,
+        (product, offsets, tiling): (&Product, [usize; 2], Tiling),
+        input: usize,
+    ) -> Self {
+        let rank = product.output.len();
+        // Views are read from their sources, without the functions that compute their index maps.
+        let strides = &product.inputs[input][rank - 2..];
+        let (axis, extent) = [(rank - 2, product.rows), (rank - 1, product.columns)][input];
+        let others = product.inputs[input].iter().enumerate().filter(|(other, _)| *other != axis);
+        let is_aligned = others.chain([(0, &offsets[input]), (0, &extent)]).all(|(_, number)| number.is_multiple_of(4));
+        let width = if product.inputs[input][axis] == 1 && is_aligned { 4 } else { 1 };
+        let is_whole =
+            [extent.is_multiple_of(tiling.tile()[input]), product.depth.is_multiple_of(tiling.parts * tiling.depth)];
+        let array = writer.read_stored(kernel.source(kernel.inputs[input]), width);
+        let [along_tile, along_depth] = if input == 0 { [strides[0], strides[1]] } else { [strides[1], strides[0]] };
+        let offset = format!("{} + {}", ["from_left", "from_right"][input], writer.param(offsets[input]));
+        let is_along_depth = along_depth <= along_tile;
+        Self {
+            array,
+            offset,
+            strides: [along_tile, along_depth].map(|s| writer.param(s)),
+            is_along_depth,
+            width,
+            is_whole,
+        }
+    }
 }
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
@@ -138,19 +172,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let tiling = Tiling::of(context, &product).expect("applies");
     let rank = product.output.len();
     let mut writer = Writer::new(VARIANT.name, context);
-    let matrices = [0, 1].map(|input| {
-        // Views are read from their sources, without the functions that compute their index maps.
-        let strides = &product.inputs[input][rank - 2..];
-        let (axis, extent) = [(rank - 2, product.rows), (rank - 1, product.columns)][input];
-        let others = product.inputs[input].iter().enumerate().filter(|(other, _)| *other != axis);
-        let is_aligned = others.chain([(0, &offsets[input]), (0, &extent)]).all(|(_, number)| number.is_multiple_of(4));
-        let width = if product.inputs[input][axis] == 1 && is_aligned { 4 } else { 1 };
-        let array = writer.read_stored(kernel.source(kernel.inputs[input]), width);
-        let [along_tile, along_depth] = if input == 0 { [strides[0], strides[1]] } else { [strides[1], strides[0]] };
-        let offset = format!("{} + {}", ["from_left", "from_right"][input], writer.param(offsets[input]));
-        let is_along_depth = along_depth <= along_tile;
-        Matrix { array, offset, strides: [along_tile, along_depth].map(|s| writer.param(s)), is_along_depth, width }
-    });
+    let parts = (&product, offsets, tiling);
+    let matrices = [0, 1].map(|input| Matrix::new(&mut writer, kernel, parts, input));
     let is_whole = product.output[rank - 1] == 1 && product.columns.is_multiple_of(4);
     let width = if is_whole { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, width);
@@ -240,7 +263,10 @@ fn fetch(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: 
     let (name, first, extent) = [("left", "first_row", rows), ("right", "first_column", columns)][input];
     let [along_tile, along_depth] = &matrix.strides;
     let element = |component: usize| {
-        let at = format!("line + min(at + {component}u, {extent} - 1u) * {along_tile}");
+        let at = match matrix.is_whole[0] {
+            true => format!("line + (at + {component}u) * {along_tile}"),
+            false => format!("line + min(at + {component}u, {extent} - 1u) * {along_tile}"),
+        };
         matrix.array.floats(&at)
     };
     let vec4 = match matrix.width {
@@ -253,10 +279,12 @@ fn fetch(tiling: Tiling, input: usize, matrix: &Matrix, [rows, columns, depth]: 
 {place}            let at = {first} + vector * 4u;
             let line = {offset} + min(start + k, {depth} - 1u) * {along_depth};
             let loaded = {vec4};
-            {name}_loaded{turn} = select(vec4<f32>(), loaded, start + k < end);
+            {name}_loaded{turn} = {loaded};
         }}\n",
             place = place(tiling, input, matrix, turn),
             offset = matrix.offset,
+            // What is loaded after the last slice is not multiplied.
+            loaded = if matrix.is_whole[1] { "loaded" } else { "select(vec4<f32>(), loaded, start + k < end)" },
         )
     };
     (0..turns(tiling, input)).map(load).collect()

@@ -59,7 +59,8 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
     fn products(&self) -> Products<'_> {
         let data = Rows { name: "tile", stride: self.problem.stride() * self.problem.window.strides[1] };
         let sums = Rows { name: "sums", stride: self.problem.tiling.pitch() };
-        Products { is_emulated: self.emulates, data, weights: &self.weights, sums, transposed: [false; 2] }
+        let (is_emulated, weights_stride) = (self.emulates, SIDE / 4);
+        Products { is_emulated, data, weights: &self.weights, weights_stride, sums, transposed: [false; 2] }
     }
 
     /// Returns the WGSL body of the main function, and adds the functions that it calls to `writer`.
