@@ -122,7 +122,7 @@ fn fits(program: &Program, members: &[usize], limits: &DeviceLimits) -> bool {
     let outputs = sum(&|step| program.shape(step.inputs[1])[0]);
     let stored = sum(&|step| program.shape(step.outputs[0]).elements());
     let depth = program.shape(program.steps[members[0]].inputs[1])[3];
-    let packed = (1 + depth.next_multiple_of(4)).saturating_mul(outputs.next_multiple_of(4));
+    let packed = (2 + depth.next_multiple_of(4)).saturating_mul(outputs.next_multiple_of(4));
     let most = limits.max_binding_bytes.min(i32::MAX as usize);
     outputs <= MAX_OUTPUTS && packed.max(stored).saturating_mul(4) <= most
 }

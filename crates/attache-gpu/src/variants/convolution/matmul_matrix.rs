@@ -274,7 +274,6 @@ fn turns(tiling: Tiling, input: usize) -> usize {
 
 /// Adds a function that loads vec4 `unit` of the slice of an input that begins at `start`, in the order of work-group memory,
 /// and returns WGSL that loads all that an invocation copies. Elements beyond the end of K are 0.
-///
 fn fetch(
     writer: &mut Writer<'_>,
     tiling: Tiling,
