@@ -53,8 +53,8 @@ fn readers(program: &Program) -> Vec<Vec<usize>> {
     readers
 }
 
-/// Whether a step is a pointwise convolution with constant weights that stand for floats and that nothing else reads, so that no weight is
-/// copied twice.
+/// Whether a step is a pointwise convolution with constant weights that stand for floats and that nothing else reads, so
+/// that no weight is copied twice.
 fn is_projection(program: &Program, readers: &[Vec<usize>], step: &Step) -> bool {
     let Primitive::Convolution(convolution) = &step.primitive else { return false };
     let [data, filter] = [0, 1].map(|input| program.shape(step.inputs[input]));

@@ -1,6 +1,7 @@
 //! Variant `matmul_tiled`: batched matrix products of floats, one work group per tile of results. The matrices are staged
 //! in work-group memory slice by slice along K, of which the next is loaded while one is multiplied; each invocation computes
-//! a block of results in registers. Where there are few tiles, parts of K are multiplied at the same time. Inputs that are transposed, sliced or permuted are read in place.
+//! a block of results in registers. Where there are few tiles, parts of K are multiplied at the same time. Inputs that are
+//! transposed, sliced or permuted are read in place.
 
 use std::fmt::Write;
 

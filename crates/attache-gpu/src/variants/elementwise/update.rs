@@ -1,5 +1,5 @@
 //! Variant `update`: a block replaces elements of the operand, with one invocation per element of the output, which loads
-//! either one. What maps compute is computed where it is loaded.
+//! either one. What maps compute, or concatenations of them, is computed where it is loaded.
 
 use std::fmt::Write;
 
