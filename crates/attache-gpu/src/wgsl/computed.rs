@@ -1,8 +1,6 @@
 //! Generates WGSL of elements that a kernel computes where it would otherwise load them: those of maps, and of
 //! concatenations of what maps compute.
 
-use std::fmt::Write;
-
 use attache_gpu_ir::{Primitive, Scalar, ValueId};
 
 use super::epilogue::{element, finish, mapped};
@@ -74,8 +72,7 @@ fn concatenated(
     let arrays: Vec<Array> =
         kernel.inputs.iter().map(|id| within(writer, context, (&kernel.maps, name), *id, width)).collect();
     finish(writer, context, kernel, (&format!("{name}finish"), vector_width));
-    let total = kernel.inputs.iter().map(run).sum::<usize>() / width;
-    let total = writer.param(total);
+    let total = writer.param(kernel.inputs.iter().map(run).sum::<usize>() / width);
     let loaded = vector("f32", width);
     let mut part = format!(
         "fn {name}part(unit: u32) -> {loaded} {{\n    let run = unit / {total};\n    var at = unit % {total};\n"
@@ -89,7 +86,6 @@ fn concatenated(
         };
     }
     writer.function(&part);
-    let mut text = String::new();
     let value = if width == vector_width {
         format!("{name}part(g)")
     } else {
@@ -97,6 +93,5 @@ fn concatenated(
             (0..vector_width).map(|unit| format!("{name}part({vector_width}u * g + {unit}u)")).collect();
         format!("{}({})", vector("f32", vector_width), units.join(", "))
     };
-    let _ = writeln!(text, "    return {name}finish(g, {value});");
-    text
+    format!("    return {name}finish(g, {value});\n")
 }
