@@ -76,6 +76,24 @@ impl Constant {
         Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::from_vec(bytemuck::cast_slice(values).to_vec()) }
     }
 
+    /// Creates a constant that owns these elements. Its bytes are the elements in memory, which are not copied.
+    ///
+    /// # Panics
+    ///
+    /// If the shape has another number of elements.
+    #[must_use]
+    pub fn from_vec<T: Element>(shape: impl Into<Shape>, values: Vec<T>) -> Self {
+        struct Owner<T>(Vec<T>);
+        impl<T: Element> AsRef<[u8]> for Owner<T> {
+            fn as_ref(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+        }
+        let shape = shape.into();
+        assert_eq!(shape.elements(), values.len(), "a constant has as many values as its shape");
+        Self { data_type: T::DATA_TYPE, shape, bytes: Bytes::new(Arc::new(Owner(values))) }
+    }
+
     /// Returns exactly the bytes that the shape requires, at an address aligned for the element type. They
     /// are copied only if they are unaligned. All bytes of a tensor of strings are returned.
     ///
@@ -135,8 +153,19 @@ impl Constant {
     /// constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
-        fn widen<T: Element + Into<i64>>(constant: &Constant) -> Option<Vec<i64>> {
-            Some(constant.values::<T>()?.iter().map(|value| (*value).into()).collect())
+        self.converted(|integer| integer)
+    }
+
+    /// Returns the elements that [`Constant::integers`] returns as floats, rounded to nearest.
+    #[must_use]
+    pub fn integers_as_floats(&self) -> Option<Vec<f32>> {
+        self.converted(|integer| integer as f32)
+    }
+
+    /// Returns what `convert` makes of each integer element.
+    fn converted<To>(&self, convert: impl Fn(i64) -> To) -> Option<Vec<To>> {
+        fn widen<T: Element + Into<i64>, To>(constant: &Constant, convert: impl Fn(i64) -> To) -> Option<Vec<To>> {
+            Some(constant.values::<T>()?.iter().map(|value| convert((*value).into())).collect())
         }
         match self.data_type {
             // Two elements per byte, the first in the low four bits. Shifting each element to the high four
@@ -144,19 +173,19 @@ impl Constant {
             DataType::Int4 => {
                 let elements = self.shape.elements();
                 let halves = self.bytes.get(..elements.div_ceil(2))?.iter().flat_map(|byte| [byte << 4, *byte]);
-                Some(halves.take(elements).map(|half| i64::from(half as i8 >> 4)).collect())
+                Some(halves.take(elements).map(|half| convert(i64::from(half as i8 >> 4))).collect())
             }
-            DataType::Int8 => widen::<i8>(self),
-            DataType::UInt8 => widen::<u8>(self),
+            DataType::Int8 => widen::<i8, To>(self, convert),
+            DataType::UInt8 => widen::<u8, To>(self, convert),
             DataType::Bool => {
                 let truths = self.bytes.get(..self.shape.elements())?;
-                Some(truths.iter().map(|truth| i64::from(*truth != 0)).collect())
+                Some(truths.iter().map(|truth| convert(i64::from(*truth != 0))).collect())
             }
-            DataType::Int16 => widen::<i16>(self),
-            DataType::UInt16 => widen::<u16>(self),
-            DataType::Int32 => widen::<i32>(self),
-            DataType::UInt32 => widen::<u32>(self),
-            DataType::Int64 => widen::<i64>(self),
+            DataType::Int16 => widen::<i16, To>(self, convert),
+            DataType::UInt16 => widen::<u16, To>(self, convert),
+            DataType::Int32 => widen::<i32, To>(self, convert),
+            DataType::UInt32 => widen::<u32, To>(self, convert),
+            DataType::Int64 => widen::<i64, To>(self, convert),
             _ => None,
         }
     }

@@ -22,19 +22,19 @@ impl Quantization {
     /// scales and zero points differ, or if there are several scales but not one per index along the axis.
     #[must_use]
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
-        let stored = constant.integers()?;
+        let mut reals = constant.integers_as_floats()?;
         let several = self.scale.len() > 1;
-        let inner: usize = if several { constant.shape.get(self.axis.checked_add(1)?..)?.iter().product() } else { 1 };
+        let inner: usize = if several { constant.shape.get(self.axis.checked_add(1)?..)?.iter().product() } else { reals.len() };
         let fits = !several || constant.shape.get(self.axis) == Some(&self.scale.len());
         if self.scale.is_empty() || self.zero_point.len() != self.scale.len() || !fits {
             return None;
         }
-        let pairs: Vec<(f32, f32)> =
-            self.scale.iter().zip(&self.zero_point).map(|(scale, point)| (*scale, *point as f32)).collect();
-        let pair = |index: usize| if several { pairs.get((index / inner) % pairs.len()) } else { pairs.first() };
-        let real = |(index, stored): (usize, &i64)| pair(index).map(|(scale, point)| scale * (*stored as f32 - point));
-        let reals: Option<Vec<f32>> = stored.iter().enumerate().map(real).collect();
-        Some(Constant::from_values(constant.shape.clone(), &reals?))
+        let pairs = self.scale.iter().zip(&self.zero_point).cycle();
+        for (run, (scale, point)) in reals.chunks_mut(inner.max(1)).zip(pairs) {
+            let point = *point as f32;
+            run.iter_mut().for_each(|real| *real = scale * (*real - point));
+        }
+        Some(Constant::from_vec(constant.shape.clone(), reals))
     }
 }
 

@@ -91,10 +91,14 @@ impl Value {
     pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
         let Source::Constant(constant) = &self.source else { return None };
         let Some(scales) = self.scales.as_deref() else { return constant.floats() };
-        let (integers, row) = (constant.integers()?, self.shape.iter().skip(1).product::<usize>().max(1));
-        let scale = |index: usize| if scales.len() == 1 { scales.first() } else { scales.get(index / row) };
-        let float = |(index, integer): (usize, &i64)| scale(index).map(|scale| scale * *integer as f32);
-        integers.iter().enumerate().map(float).collect::<Option<Vec<f32>>>().map(Cow::Owned)
+        let (mut floats, row) = (constant.integers_as_floats()?, self.shape.iter().skip(1).product::<usize>().max(1));
+        if scales.len() != 1 && scales.len() < floats.len().div_ceil(row) {
+            return None;
+        }
+        for (scale, floats) in scales.iter().cycle().zip(floats.chunks_mut(if scales.len() == 1 { usize::MAX } else { row })) {
+            floats.iter_mut().for_each(|float| *float *= scale);
+        }
+        Some(Cow::Owned(floats))
     }
 }
 

@@ -212,7 +212,7 @@ fn joined(made: &mut Program, shape: Shape, parts: &[&Value]) -> Option<ValueId>
         for part in parts {
             floats.extend_from_slice(&part.floats()?);
         }
-        return Some(made.constant(Scalar::F32, Constant::from_values(shape, &floats)));
+        return Some(made.constant(Scalar::F32, Constant::from_vec(shape, floats)));
     }
     let (mut bytes, mut scales) = (Vec::new(), Vec::new());
     for (part, constant) in parts.iter().zip(constants) {
