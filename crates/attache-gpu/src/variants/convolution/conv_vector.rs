@@ -13,6 +13,7 @@ use super::conv_dense;
 use super::left_rows::LeftRows;
 use super::tiling::put;
 use crate::kernel::{Kernel, rows_group, staged_rows, vector_width};
+use crate::variants::reduction::rows_group::levels;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
@@ -24,15 +25,13 @@ pub(in crate::variants) const VARIANT: Variant =
 /// Maximum output pixels for which no other variant is faster. These would need a few for each invocation.
 const FEW_PIXELS: usize = 3;
 
-/// Numbers of vec4s of output channels of a work group: the second one if it leaves enough work groups. Adjacent ones share
-/// a memory transaction.
-const COLUMNS: [usize; 2] = [4, 8];
+/// Numbers of vec4s of output channels of a work group, each with the number of work groups that it has to leave. Adjacent
+/// ones share a memory transaction.
+const COLUMNS: [(usize, usize); 3] = [(8, 256), (4, 128), (2, 0)];
 
-/// Number of work groups that fill a large device.
-const ENOUGH_GROUPS: usize = 256;
-
-/// Number of rows of the filter that an invocation loads before it multiplies the first.
-const AT_ONCE: usize = 4;
+/// Maximum number of units of the filter that an invocation loads before it multiplies the first. It loads them before the
+/// rows are staged, so that both take the time of one.
+const AT_ONCE: usize = 8;
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let is_convolution = matches!(kernel.primitive, Primitive::Convolution(_));
@@ -48,49 +47,23 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let [rows, depth] = staged_rows(context.program, kernel, context.limits).expect("applies");
     let outputs = context.program.shape(kernel.inputs[1])[0];
     let vec4s = outputs.div_ceil(4);
-    let columns = if vec4s / COLUMNS[1] >= ENOUGH_GROUPS { COLUMNS[1] } else { COLUMNS[0] };
+    let leaves_enough = |(columns, least): &&(usize, usize)| vec4s / columns >= *least;
+    let (columns, _) = *COLUMNS.iter().find(leaves_enough).expect("the last leaves enough");
     let invocations = rows_group(context.limits);
     let parts = invocations / columns;
     let mut writer = Writer::new(VARIANT.name, context);
-    let [wide, outputs_text, deep] = [vec4s, outputs, depth].map(|extent| writer.param(extent));
+    let [wide, outputs_text] = [vec4s, outputs].map(|extent| writer.param(extent));
     let filter = Filter::new(&mut writer, context, kernel, &wide);
     let left = LeftRows::new(&mut writer, context, kernel, ([rows, depth], "0u", invocations));
     let stored = if outputs.is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, stored);
-    let mut body = left.body.clone();
-    let _ = write!(
-        body,
+    let mut body = format!(
         "    let part = local.x / {columns}u;
     let own = local.x % {columns}u;
     let vector = group.x * {columns}u + own;
     let column = min(vector, {wide} - 1u);\n"
     );
-    (0..rows).for_each(|row| body += &format!("    var sum{row} = vec4<f32>();\n"));
-    let units = writer.param(depth.div_ceil(filter.unit));
-    let _ = writeln!(body, "    for (var next = part; next < {units}; next += {}u) {{", filter.at_once * parts);
-    for ahead in 0..filter.at_once {
-        let _ = writeln!(body, "        let at{ahead} = min(next + {}u, {units} - 1u);", ahead * parts);
-        let _ = writeln!(body, "        let unit{ahead} = {};", filter.load(&format!("at{ahead}")));
-    }
-    for (ahead, element) in (0..filter.at_once).flat_map(|ahead| (0..filter.unit).map(move |element| (ahead, element)))
-    {
-        let _ = write!(
-            body,
-            "        {{
-            let k = (next + {}u) * {unit}u + {element}u;
-            let weight = {};\n",
-            ahead * parts,
-            filter.weights(&format!("unit{ahead}"), element),
-            unit = filter.unit,
-        );
-        for row in 0..rows {
-            let value = left.elements(row, &format!("min(k, {deep} - 1u)"), 1);
-            let sum = format!("fma(vec4<f32>({value}), weight, sum{row})");
-            let _ = writeln!(body, "            sum{row} = select(sum{row}, {sum}, k < {deep});");
-        }
-        body += "        }\n";
-    }
-    body += "    }\n";
+    body += &products(&filter, &left, rows, &Division::new(&filter, depth, parts));
     body += &add(rows, columns, parts);
     let _ = writeln!(body, "    if (part > 0u || vector >= {wide}) {{ return; }}\n    let bias = {};", filter.bias);
     for row in 0..rows {
@@ -103,6 +76,108 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     vec![writer.finish([invocations as u32, 1, 1], groups, &declarations, &body)]
 }
 
+/// How invocations divide the units along K of a filter.
+struct Division {
+    /// Number of units, and of the elements that they have; a part of the last unit may be beyond K.
+    units: usize,
+    depth: usize,
+    /// Number of invocations that divide them.
+    parts: usize,
+    /// Number of units that an invocation loads before it multiplies the first, and how often it does so.
+    at_once: usize,
+    rounds: usize,
+}
+
+impl Division {
+    fn new(filter: &Filter, depth: usize, parts: usize) -> Self {
+        let units = depth.div_ceil(filter.unit);
+        let each = units.div_ceil(parts);
+        let rounds = each.div_ceil(AT_ONCE);
+        Self { units, depth, parts, at_once: each.div_ceil(rounds), rounds }
+    }
+
+    /// Whether all invocations load as many units.
+    fn is_even(&self) -> bool {
+        self.units == self.rounds * self.at_once * self.parts
+    }
+
+    /// Returns WGSL of the number of a unit that is loaded in the round that starts with unit `start`.
+    fn unit(&self, start: &str, ahead: usize) -> String {
+        let at = format!("{start} + {}u", ahead * self.parts);
+        if self.is_even() { format!("({at})") } else { format!("min({at}, {}u)", self.units - 1) }
+    }
+}
+
+/// Returns WGSL that stages the left rows, and adds their products with an invocation's part of the filter to `sum0`, `sum1`
+/// and so on. The first units are loaded before the rows are staged, and the next ones before the last are multiplied.
+fn products(filter: &Filter, left: &LeftRows, rows: usize, division: &Division) -> String {
+    let Division { units, parts, at_once, rounds, .. } = *division;
+    let load = |start: &str, ahead: usize| filter.load(&division.unit(start, ahead));
+    let multiply = |name: &str| -> String {
+        (0..at_once).map(|ahead| multiplied(filter, left, rows, (division, &format!("{name}{ahead}"), ahead))).collect()
+    };
+    let mut text: String = (0..at_once).map(|ahead| format!("    var unit{ahead} = {};\n", load("part", ahead))).collect();
+    text += &left.body;
+    (0..rows).for_each(|row| text += &format!("    var sum{row} = vec4<f32>();\n"));
+    if rounds == 1 {
+        return text + "    let next = part;\n" + &multiply("unit");
+    }
+    let step = at_once * parts;
+    let _ = writeln!(text, "    for (var next = part; next < {units}u; next += {step}u) {{");
+    let _ = writeln!(text, "        let following = min(next + {step}u, {}u);", units - 1);
+    for ahead in 0..at_once {
+        let unit = format!("min(following + {}u, {}u)", ahead * parts, units - 1);
+        let _ = writeln!(text, "        let held{ahead} = unit{ahead};\n        unit{ahead} = {};", filter.load(&unit));
+    }
+    text + &multiply("held") + "    }\n"
+}
+
+/// Returns WGSL that adds the products with a loaded unit, the `ahead`-th of a round.
+fn multiplied(
+    filter: &Filter,
+    left: &LeftRows,
+    rows: usize,
+    (division, unit, ahead): (&Division, &str, usize),
+) -> String {
+    let Division { units, depth, parts, .. } = *division;
+    let at = format!("(next + {}u)", ahead * parts);
+    let mut text = String::new();
+    // Elements of the filter are beyond K only where the last unit is not whole. What a row has there may not be finite.
+    let is_whole = depth.is_multiple_of(filter.unit);
+    for first in (0..filter.unit).step_by(4) {
+        let count = (filter.unit - first).min(4);
+        for element in first..first + count {
+            let _ = writeln!(text, "            let weight{element} = {};", filter.weights(unit, element));
+        }
+        for row in 0..rows {
+            let k = format!("{at} * {}u + {first}u", filter.unit);
+            let _ = match (is_whole, count) {
+                (true, _) => writeln!(text, "            let x{row}_{first} = {};", left.elements(row, &k, count)),
+                (false, _) => (first..first + count).try_for_each(|element| {
+                    let k = format!("min({at} * {}u + {element}u, {}u)", filter.unit, depth - 1);
+                    writeln!(text, "            let x{row}_{element} = {};", left.elements(row, &k, 1))
+                }),
+            };
+            for element in first..first + count {
+                let (x, is_there) = match (is_whole, count) {
+                    (true, 1) => (format!("x{row}_{first}"), String::new()),
+                    (true, _) => (format!("x{row}_{first}[{}u]", element - first), String::new()),
+                    (false, _) => {
+                        let is_there = format!("if ({at} * {}u + {element}u < {depth}u) ", filter.unit);
+                        (format!("x{row}_{element}"), is_there)
+                    }
+                };
+                let sum = format!("sum{row} = fma(vec4<f32>({x}), weight{element}, sum{row});");
+                let _ = writeln!(text, "            {is_there}{{ {sum} }}");
+            }
+        }
+    }
+    match division.is_even() {
+        true => format!("        {{\n{text}        }}\n"),
+        false => format!("        if ({at} < {units}u) {{\n{text}        }}\n"),
+    }
+}
+
 /// Where the packed filter is: as floats, or as the integers that the file holds.
 struct Filter {
     source: FilterSource,
@@ -110,8 +185,6 @@ struct Filter {
     wide: String,
     /// Number of elements along K that are loaded at once for a vec4 of output channels.
     unit: usize,
-    /// Number of units that an invocation loads before it multiplies the first.
-    at_once: usize,
     /// WGSL of the bias and of the scale of the output channels of `vector`.
     bias: String,
     scale: String,
@@ -129,14 +202,14 @@ impl Filter {
         let Some((words, bits)) = pack_integers(context, kernel) else {
             let weights = writer.packed(conv_dense::pack(context, kernel), 4);
             let (bias, scale) = (weights.floats("vector"), "1.0".to_owned());
-            return Self { source: FilterSource::Floats(weights), wide, unit: 1, at_once: AT_ONCE, bias, scale };
+            return Self { source: FilterSource::Floats(weights), wide, unit: 1, bias, scale };
         };
         let name = writer.words(words, 4);
         let [bias, scale] =
             ["vector".to_owned(), format!("{wide} + vector")].map(|at| format!("bitcast<vec4<f32>>({name}[{at}])"));
         // A vec4 of words has four elements of each channel, or eight.
         let source = FilterSource::Integers(name, bits);
-        Self { source, wide, unit: 32 / bits, at_once: AT_ONCE * bits / 32 + 1, bias, scale }
+        Self { source, wide, unit: 32 / bits, bias, scale }
     }
 
     /// Returns WGSL that loads a unit for the channels of `column`.
@@ -188,16 +261,35 @@ fn pack_integers(context: &Context<'_>, kernel: &Kernel) -> Option<(Arc<[u32]>, 
     for output in 0..outputs {
         words[padded + output] = scales[if scales.len() == 1 { 0 } else { output }].to_bits();
     }
-    for (output, k) in (0..outputs).flat_map(|output| (0..depth).map(move |k| (output, k))) {
-        let (element, word) = (k % unit, (2 + k / unit) * padded + output / 4 * 4);
-        let at = output * depth + k;
-        let (index, integer) = match bits {
-            8 => (element, u32::from(bytes[at])),
-            _ => (element / 2, u32::from(bytes[at / 2] >> (at % 2 * 4) & 15) << (element % 2 * 4)),
-        };
-        words[word + index] |= integer << (output % 4 * 8);
-    }
+    pack_filter(&mut words[2 * padded..], &bytes, [outputs, depth, bits]);
     Some((words.into(), bits))
+}
+
+/// Number of vec4s of output channels whose words are packed together, so that whole cache lines are written.
+const PACKED: usize = 16;
+
+/// Packs the integers of a filter into the words after bias and scales.
+fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits]: [usize; 3]) {
+    let (padded, unit) = (outputs.next_multiple_of(4), 32 / bits);
+    let integer = |output: usize, k: usize| {
+        let at = output * depth + k;
+        match bits {
+            8 => u32::from(bytes[at]),
+            _ => u32::from(bytes[at / 2] >> (at % 2 * 4) & 15),
+        }
+    };
+    for first in (0..outputs).step_by(4 * PACKED) {
+        let last = (first + 4 * PACKED).min(outputs);
+        for (start, k) in words.chunks_exact_mut(padded).zip((0..depth).step_by(unit)) {
+            for output in first..last {
+                let channel = &mut start[output / 4 * 4..][..4];
+                for element in 0..unit.min(depth - k) {
+                    let (word, half) = if bits == 8 { (element, 0) } else { (element / 2, element % 2 * 4) };
+                    channel[word] |= integer(output, k + element) << (output % 4 * 8 + half);
+                }
+            }
+        }
+    }
 }
 
 /// Returns WGSL that adds the sums of all parts to those of the first in work-group memory.
@@ -206,16 +298,15 @@ pub(super) fn add(rows: usize, columns: usize, parts: usize) -> String {
     for row in 0..rows {
         let _ = writeln!(text, "    sums[{row}u][part * {columns}u + own] = sum{row};");
     }
-    let mut half = parts / 2;
-    while half > 0 {
-        let _ = writeln!(text, "    workgroupBarrier();\n    if (part < {half}u) {{");
+    for [from, to] in levels(parts) {
+        let _ = writeln!(text, "    workgroupBarrier();\n    if (part < {to}u) {{");
         for row in 0..rows {
-            let [to, from] =
-                ["part".to_owned(), format!("(part + {half}u)")].map(|part| format!("{part} * {columns}u + own"));
-            let _ = writeln!(text, "        sums[{row}u][{to}] += sums[{row}u][{from}];");
+            let others: String = (1..from / to)
+                .map(|other| format!(" + sums[{row}u][(part + {}u) * {columns}u + own]", other * to))
+                .collect();
+            let _ = writeln!(text, "        sums[{row}u][part * {columns}u + own] = sums[{row}u][part * {columns}u + own]{others};");
         }
         text += "    }\n";
-        half /= 2;
     }
     text
 }

@@ -3,7 +3,7 @@
 
 use attache_gpu_ir::{Primitive, Rows};
 
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, vector_width};
 use crate::variants::reduction::rows::Parts;
 use crate::variants::reduction::rows_group::{Tiling, steps};
 use crate::wgsl::computed::computed;
@@ -18,6 +18,8 @@ pub(super) struct LeftRows {
     pub(super) body: String,
     /// Number of elements of a row.
     depth: usize,
+    /// Whether the array is of vec4s of elements.
+    is_wide: bool,
 }
 
 impl LeftRows {
@@ -29,35 +31,48 @@ impl LeftRows {
         kernel: &Kernel,
         ([rows, depth], first, invocations): ([usize; 2], &str, usize),
     ) -> Self {
-        let mut declarations = format!("var<workgroup> left_rows: array<f32, {}>;\n", rows * depth);
+        let is_wide = depth.is_multiple_of(4);
+        let mut declarations = match is_wide {
+            true => format!("var<workgroup> left_rows: array<vec4<f32>, {}>;\n", rows * depth / 4),
+            false => format!("var<workgroup> left_rows: array<f32, {}>;\n", rows * depth),
+        };
         let body = match kernel.prologue.as_deref().map(|first| (first, &first.primitive)) {
             Some((prologue, Primitive::Rows(made))) => {
                 declarations += &format!("var<workgroup> shared_folded: array<f32, {invocations}>;\n");
                 folded(writer, context, (prologue, made), (rows, first, invocations))
             }
             prologue => {
+                let in_vec4s = |prologue: &Kernel| vector_width(context.program, prologue);
+                let width = if is_wide { prologue.map_or(4, |(prologue, _)| in_vec4s(prologue)) } else { 1 };
                 let left = match prologue {
-                    Some((prologue, _)) => computed(writer, context, prologue, ("left", 1)),
-                    None => writer.read(kernel.inputs[0], 1),
+                    Some((prologue, _)) => computed(writer, context, prologue, ("left", width)),
+                    None => writer.read(kernel.inputs[0], width),
                 };
-                let value = left.floats(&format!("{first} * {depth}u + index"));
-                let count = rows * depth;
+                let units = depth / width;
+                let value = left.floats(&format!("{first} * {units}u + index"));
+                let to = if width == 4 { "left_rows[index]".to_owned() } else { element(is_wide, "index") };
+                let count = rows * units;
                 format!(
-                    "    for (var index = local.x; index < {count}u; index += {invocations}u) {{ left_rows[index] = {value}; }}\n"
+                    "    for (var index = local.x; index < {count}u; index += {invocations}u) {{ {to} = {value}; }}\n"
                 )
             }
         };
-        Self { declarations, body: body + "    workgroupBarrier();\n", depth }
+        Self { declarations, body: body + "    workgroupBarrier();\n", depth, is_wide }
     }
 
-    /// Returns WGSL of `width` elements of a row from element `k` on, as a vector if there are four.
+    /// Returns WGSL of `width` elements of a row from element `k` on, as a vector if there are four. `k` is then a multiple of
+    /// 4, and so is the number of elements of a row.
     pub(super) fn elements(&self, row: usize, k: &str, width: usize) -> String {
-        let one = |offset: usize| format!("left_rows[{k} + {}u]", row * self.depth + offset);
         match width {
-            1 => one(0),
-            _ => format!("vec4<f32>({}, {}, {}, {})", one(0), one(1), one(2), one(3)),
+            1 => element(self.is_wide, &format!("({k} + {}u)", row * self.depth)),
+            _ => format!("left_rows[({k}) / 4u + {}u]", row * self.depth / 4),
         }
     }
+}
+
+/// Returns WGSL of an element of the array.
+fn element(is_wide: bool, index: &str) -> String {
+    if is_wide { format!("left_rows[{index} / 4u][{index} % 4u]") } else { format!("left_rows[{index}]") }
 }
 
 /// Returns WGSL that computes each row from the reductions of its elements.
@@ -70,13 +85,15 @@ fn folded(
     let parts = Parts::of_prologue(writer, context, prologue);
     let tiling = Tiling { rows_per_group: 1, workers: invocations };
     let (start, steps) = (parts.start("row"), steps(writer, &parts, tiling));
-    let (each, element) = (parts.each("worker", &format!("{invocations}u")), parts.element(&made.result));
-    let (value, depth) = (expression(&made.result, 1), made.extent());
+    let (each, load) = (parts.each("worker", &format!("{invocations}u")), parts.element(&made.result));
+    let value = expression(&made.result, 1);
+    let depth = made.extent();
+    let to = element(depth.is_multiple_of(4), &format!("(staged * {depth}u + r)"));
     format!(
         "    let worker = local.x;
     for (var staged = 0u; staged < {rows}u; staged++) {{
     let row = {first} + staged;
-{start}{steps}{each}{element}        left_rows[staged * {depth}u + r] = {value};
+{start}{steps}{each}{load}        {to} = {value};
     }}
     }}\n"
     )

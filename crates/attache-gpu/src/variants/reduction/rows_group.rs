@@ -83,23 +83,39 @@ pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> 
     reduction.depends_on_order(of) && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
-/// Returns WGSL of the tree reduction of the invocations' partial results. It leaves the result of each row
-/// in the row's first element of the work-group array `shared_folded`.
+/// Maximum number of partial results that an invocation reduces between two barriers. It loads all of them at once, so that a
+/// few serial steps take less time than barriers.
+const BETWEEN_BARRIERS: usize = 16;
+
+/// Returns the levels in which `count` partial results, a power of two, are reduced to one: at each level the first number
+/// becomes the second.
+pub(in crate::variants) fn levels(count: usize) -> impl Iterator<Item = [usize; 2]> {
+    let next = |count: usize| {
+        let steps = count.ilog2();
+        let levels = steps.div_ceil(BETWEEN_BARRIERS.ilog2()).max(1);
+        count >> steps.div_ceil(levels)
+    };
+    std::iter::successors(Some([count, next(count)]), move |[_, at]| Some([*at, next(*at)])).take_while(|[from, _]| *from > 1)
+}
+
+/// Returns WGSL of the reduction of the invocations' partial results. It leaves the result of each row in the row's first
+/// element of the work-group array `shared_folded`.
 pub(super) fn tree_reduction(fold: &str, tiling: Tiling) -> String {
     let Tiling { rows_per_group, workers } = tiling;
-    format!(
-        "    shared_folded[local.x] = folded;
-    for (var half = {half}u; half > 0u; half = half / 2u) {{
-        workgroupBarrier();
-        if (worker < half) {{
-            let value = shared_folded[local.x + half * {rows_per_group}u];
+    let level = |[from, to]: [usize; 2]| {
+        format!(
+            "    workgroupBarrier();
+    if (worker < {to}u) {{
+        for (var other = {to}u; other < {from}u; other += {to}u) {{
+            let value = shared_folded[local.x + other * {rows_per_group}u];
             {fold}
-            shared_folded[local.x] = folded;
         }}
-    }}
-    workgroupBarrier();\n",
-        half = workers / 2
-    )
+        shared_folded[local.x] = folded;
+    }}\n"
+        )
+    };
+    let levels: String = levels(workers).map(level).collect();
+    format!("    shared_folded[local.x] = folded;\n{levels}    workgroupBarrier();\n")
 }
 
 /// Returns WGSL that reduces all elements of a row in parallel: each invocation reduces a part of them, then

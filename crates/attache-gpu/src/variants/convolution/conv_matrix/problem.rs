@@ -41,7 +41,7 @@ const MAX_SPLIT: usize = 8;
 const WINDOWS: &[[usize; 3]] = &[[4, 1, 2], [2, 1, 2], [2, 1, 1]];
 
 /// Tile shapes of pointwise convolutions, with the same components and order of trial as [`WINDOWS`].
-const POINTS: &[[usize; 3]] = &[[2, 2, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
+const POINTS: &[[usize; 3]] = &[[2, 1, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
 
 /// What a work group computes: `rows` rows of 16 output pixels, with `blocks × wide` blocks of 16 output
 /// channels.
