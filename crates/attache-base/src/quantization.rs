@@ -24,7 +24,8 @@ impl Quantization {
     pub fn dequantized(&self, constant: &Constant) -> Option<Constant> {
         let mut reals = constant.integers_as_floats()?;
         let several = self.scale.len() > 1;
-        let inner: usize = if several { constant.shape.get(self.axis.checked_add(1)?..)?.iter().product() } else { reals.len() };
+        let inner: usize =
+            if several { constant.shape.get(self.axis.checked_add(1)?..)?.iter().product() } else { reals.len() };
         let fits = !several || constant.shape.get(self.axis) == Some(&self.scale.len());
         if self.scale.is_empty() || self.zero_point.len() != self.scale.len() || !fits {
             return None;

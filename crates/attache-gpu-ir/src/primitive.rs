@@ -152,6 +152,12 @@ impl ReduceOp {
             ReduceOp::Maximum | ReduceOp::Minimum => false,
         }
     }
+
+    /// Whether the elements are added.
+    #[must_use]
+    pub fn is_sum(self) -> bool {
+        matches!(self, ReduceOp::Sum | ReduceOp::Mean)
+    }
 }
 
 /// The limits of [`Primitive::Suppress`]. The remaining box with the highest score is selected, the first one of equals,

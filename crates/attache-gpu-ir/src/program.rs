@@ -95,7 +95,9 @@ impl Value {
         if scales.len() != 1 && scales.len() < floats.len().div_ceil(row) {
             return None;
         }
-        for (scale, floats) in scales.iter().cycle().zip(floats.chunks_mut(if scales.len() == 1 { usize::MAX } else { row })) {
+        for (scale, floats) in
+            scales.iter().cycle().zip(floats.chunks_mut(if scales.len() == 1 { usize::MAX } else { row }))
+        {
             floats.iter_mut().for_each(|float| *float *= scale);
         }
         Some(Cow::Owned(floats))

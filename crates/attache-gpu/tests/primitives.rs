@@ -611,7 +611,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 39] = [
+static KINDS: [(&str, Draw, usize); 40] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -651,6 +651,7 @@ static KINDS: [(&str, Draw, usize); 39] = [
     ("large_matmul", large_matmul, 60),
     ("few_rows", fused::few_rows, 120),
     ("rotated_updates", fused::rotated_updates, 24),
+    ("scaled_rows", fused::scaled_rows, 40),
 ];
 
 #[test]
@@ -708,10 +709,15 @@ fn has_matrices(form: &Form) -> bool {
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let products = ["convolution", "separable", "large_convolution", "inner_convolution", "matmul", "large_matmul"];
+    let products =
+        ["convolution", "separable", "large_convolution", "inner_convolution", "matmul", "large_matmul", "scaled_rows"];
     assert!(products.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
     let mut seen = check_kinds(&form, |label| products.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
+    for seed in 0..3 {
+        let rows = fused::scaled(&mut Random(seed), [330, 40], &[580]);
+        seen.extend(check(&form, &mut Random(96), "large tiles of scaled rows", rows));
+    }
     let missing = variants().filter(|(name, needs)| *needs == VariantRequirement::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "no case took {missing:?}");

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use attache_gpu_ir::{Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
 use super::{is_float_concatenation, split};
-use crate::kernel::{DeviceLimits, Kernel, roots, staged_rows};
+use crate::kernel::{DeviceLimits, Kernel, roots, scales_rows, staged_rows};
 
 /// Maximum products that compute the same rows.
 const MAX_READERS: usize = 4;
@@ -89,24 +89,29 @@ impl<'a> Stages<'a> {
     fn fused(&self, first: &Kernel, reader: usize) -> Option<Kernel> {
         let made = first.outputs[0];
         let kernel = self.kernels[reader].as_ref()?;
-        let [rows, depth] = staged_rows(self.program, kernel, self.limits)?;
         let is_made = |id: ValueId| self.roots[id.index()] == made;
         let read: usize = kernel.reads().filter(|id| is_made(*id)).count();
-        let columns = self.program.shape(kernel.outputs[0]).elements() / rows;
-        let fits = match &first.primitive {
-            Primitive::Rows(made) => {
-                made.extent() == depth && (!adds_in_order(made) || (rows == 1 && columns <= MANY_COLUMNS))
-            }
-            _ => true,
-        };
-        if kernel.prologue.is_some() || !is_made(kernel.inputs[0]) || read != 1 || !fits {
+        if kernel.prologue.is_some() || !is_made(kernel.inputs[0]) || read != 1 || !self.fits(first, kernel) {
             return None;
         }
         let mut fused = kernel.clone();
         fused.take_prologue(first.clone());
         // The views of both kernels are one list now.
-        staged_rows(self.program, &fused, self.limits)?;
-        (fused.bindings() < self.limits.max_bindings).then_some(fused)
+        (self.fits(first, &fused) && fused.bindings() < self.limits.max_bindings).then_some(fused)
+    }
+
+    /// Whether the work groups of a product can compute what `first` makes, or scale their results instead, and should.
+    fn fits(&self, first: &Kernel, kernel: &Kernel) -> bool {
+        let Some([rows, depth]) = staged_rows(self.program, kernel, self.limits) else {
+            return scales_rows(self.program, kernel, first, self.limits);
+        };
+        let columns = self.program.shape(kernel.outputs[0]).elements() / rows;
+        match &first.primitive {
+            Primitive::Rows(made) => {
+                made.extent() == depth && (!adds_in_order(made) || (rows == 1 && columns <= MANY_COLUMNS))
+            }
+            _ => true,
+        }
     }
 }
 
@@ -129,6 +134,7 @@ mod tests {
 
     use crate::fuse::fuse;
     use crate::fuse::tests::pointwise;
+    use crate::kernel::Matrices;
 
     use super::*;
 
@@ -173,6 +179,33 @@ mod tests {
         let made = normalized(&mut program, 2);
         program.outputs = vec![projected(&mut program, made), projected(&mut program, made)];
         assert_eq!(kernels(&program), 2, "both products compute it");
+    }
+
+    #[test]
+    fn products_on_matrices_scale_what_a_normalization_reads() {
+        let limits = DeviceLimits {
+            max_bindings: 8,
+            max_invocations: 256,
+            work_group_bytes: 32768,
+            matrices: Matrices::Emulated,
+            ..DeviceLimits::default()
+        };
+        for (rows, limits, expected) in [(20, &limits, 2), (20, &DeviceLimits::default(), 3), (5, &limits, 3)] {
+            let mut program = Program::default();
+            let input = program.input(Scalar::F32, [rows, 8].into());
+            let data = map(&mut program, Expression::Input(0).unary(UnaryOp::Tanh), &[input]);
+            let squares = map(&mut program, Expression::Input(0).multiply(Expression::Input(0)), &[data]);
+            let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
+            let mean = program.step(mean, &[squares], 0).unwrap()[0];
+            let root = map(&mut program, Expression::Input(0).unary(UnaryOp::InverseSquareRoot), &[mean]);
+            let factors = program.constant(Scalar::F32, Constant::from_values([8], &[0.5f32; 8]));
+            let scaled = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[data, root]);
+            let made = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[scaled, factors]);
+            program.outputs = vec![projected(&mut program, made)];
+            let kernels = fuse(&program, limits);
+            crate::kernel::validate(&program, &kernels, "fusion").unwrap();
+            assert_eq!(kernels.len(), expected, "{rows} rows");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! [`DeviceLimits`]: the limits of a device that fusion and shader generation respect, and choices that
 //! depend on its driver.
 
+use super::StorageFormat;
+
 /// The limits of a device for shaders, and choices that depend on its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
@@ -50,6 +52,14 @@ impl Default for DeviceLimits {
             splits_k: true,
             variants: VariantChoice::ByPriority,
         }
+    }
+}
+
+impl DeviceLimits {
+    /// Returns the limits for programs whose floats are stored in this format. Matrices can be multiplied only as f16.
+    pub(crate) fn storing(&self, floats: StorageFormat) -> Self {
+        let matrices = if floats == StorageFormat::Half { self.matrices } else { Matrices::Absent };
+        Self { matrices, ..self.clone() }
     }
 }
 

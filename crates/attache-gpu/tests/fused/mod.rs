@@ -157,6 +157,16 @@ pub(crate) fn few_rows(random: &mut Random) -> Program {
 /// Adds a pointwise convolution of a value, reshaped to an image. Its weights may be integers.
 fn projected(random: &mut Random, program: &mut Program, value: ValueId, image: [usize; 4]) -> ValueId {
     let outputs = random.pick(&[3, 8, 36]);
+    projected_to(random, program, (value, image), outputs)
+}
+
+/// Adds a pointwise convolution like [`projected`] with this many output channels.
+fn projected_to(
+    random: &mut Random,
+    program: &mut Program,
+    (value, image): (ValueId, [usize; 4]),
+    outputs: usize,
+) -> ValueId {
     let data = program.step(Primitive::Reshape(image.into()), &[value], 0).unwrap()[0];
     let shape = Shape::from([outputs, 1, 1, image[3]]);
     let filter = match random.below(3) {
@@ -209,6 +219,45 @@ fn normalized(program: &mut Program, data: ValueId, is_centred: bool) -> ValueId
     let mean = reduced(program, ReduceOp::Mean, squares);
     let root = map(program, x.clone().add(Expression::Constant(0.5)).unary(UnaryOp::InverseSquareRoot), &[mean]);
     map(program, x.multiply(y), &[centred, root])
+}
+
+/// Generates a program of pointwise convolutions of rows that are scaled by what they are reduced to, and may be multiplied
+/// by constants.
+pub(crate) fn scaled_rows(random: &mut Random) -> Program {
+    let (rows, depth) = (random.pick(&[9, 16, 33, 40]), random.pick(&[8, 24, 64, 72, 200, 512]));
+    let outputs: Vec<usize> = (0..1 + random.below(2)).map(|_| random.pick(&[3, 8, 36])).collect();
+    scaled(random, [rows, depth], &outputs)
+}
+
+/// Generates a program like [`scaled_rows`] of this size, with a convolution for each number of output channels.
+pub(crate) fn scaled(random: &mut Random, [rows, depth]: [usize; 2], outputs: &[usize]) -> Program {
+    let mut program = Program::default();
+    let data = program.input(Scalar::F32, [1, rows, depth].into());
+    let product = || Expression::Input(0).multiply(Expression::Input(1));
+    let mut made = match random.below(5) {
+        0 => normalized(&mut program, data, true),
+        1 => normalized(&mut program, data, false),
+        _ => {
+            // Unlike roots of means, sums differ much from row to row.
+            let sum = reduced(&mut program, ReduceOp::Sum, data);
+            map(&mut program, product(), &[data, sum])
+        }
+    };
+    for _ in 0..random.below(3) {
+        // Powers of two, so that f16 holds their products with weights exactly.
+        let factors: Vec<f32> = (0..depth).map(|_| random.pick(&[0.5, 1.0, 2.0, -1.0])).collect();
+        let shape = if random.below(2) == 0 { vec![depth] } else { vec![1, 1, depth] };
+        let factors = program.constant(Scalar::F32, Constant::from_values(Shape::from(&shape[..]), &factors));
+        made = map(&mut program, product(), &[made, factors]);
+    }
+    let image = random.pick(&[[1, 1, rows, depth], [1, rows, 1, depth], [rows, 1, 1, depth]]);
+    let absolute = Expression::Input(0).unary(UnaryOp::Absolute);
+    for outputs in outputs {
+        let projected = projected_to(random, &mut program, (made, image), *outputs);
+        let output = map(&mut program, absolute.clone(), &[projected]);
+        program.outputs.push(output);
+    }
+    program
 }
 
 fn softmax(program: &mut Program, data: ValueId) -> ValueId {

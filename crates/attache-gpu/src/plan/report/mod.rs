@@ -65,6 +65,7 @@ impl PlanReport {
     ) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
         settle_reshapes(&mut program);
+        let limits = &limits.storing(precision.storage(limits.shader_f16));
         let (mut program, fused) = fused(&program, limits);
         validate(&program, &fused, "fusion")?;
         let mut kernels = split(&mut program, fused, limits.max_bindings);

@@ -7,6 +7,7 @@
 //! 16 adjacent output pixels read for one tap. A data matrix is used for every output row whose window covers
 //! its image row. The pixels of a pointwise convolution are treated as an image 16 pixels wide.
 
+mod left;
 mod problem;
 mod text;
 
@@ -14,13 +15,13 @@ use attache_gpu_ir::{Primitive, Source, ValueId};
 
 use self::problem::{EIGHT, Problem};
 use self::text::Text;
-use crate::kernel::{Kernel, Matrices, StorageFormat};
+use crate::kernel::{Kernel, Matrices, ScaledRows, StorageFormat, scales_rows};
 use crate::variants::{Computes, Variant};
 use crate::wgsl::cooperative_matrix::SIDE;
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
-    Variant { name: "conv_matrix", computes: Computes::Nothing, applies, priority, write };
+    Variant { name: "conv_matrix", computes: Computes::Rows, applies, priority, write };
 
 /// Maximum number of rows of a window. Each row adds weight matrices that an invocation keeps in registers.
 const MAX_ROWS: usize = 5;
@@ -31,9 +32,12 @@ fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
         [kernel.inputs[0], kernel.inputs[1], kernel.outputs[0]].map(|id| context.program.shape(id));
     let constant = |id: &ValueId| matches!(context.program.value(*id).source, Source::Constant(_));
     let is_view = context.views.iter().any(|view| view.value == kernel.inputs[0]);
-    let halves = [context.storages.of(kernel.inputs[0]), context.storages.packed()] == [StorageFormat::Half; 2];
+    let is_half = kernel.prologue.is_some() || context.storages.of(kernel.inputs[0]) == StorageFormat::Half;
+    let scales = |first: &Kernel| scales_rows(context.program, kernel, first, context.limits);
     context.limits.matrices != Matrices::Absent
-        && halves
+        && is_half
+        && context.storages.packed() == StorageFormat::Half
+        && kernel.prologue.as_deref().is_none_or(scales)
         && !is_view
         && convolution.groups == 1
         && !convolution.transposed
@@ -78,15 +82,27 @@ pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [us
         packed[..shape[0]].copy_from_slice(&context.floats(*bias));
     }
     let filter = &mut packed[outputs..];
+    let factors = weight_factors(context, kernel, channels);
     for (row, weights) in context.floats(kernel.inputs[1]).chunks_exact(channels.max(1)).enumerate() {
         let (output, tap) = (row / taps, row % taps);
         let start = (output / SIDE * taps + tap) * depth;
         for (channel, weight) in weights.iter().enumerate() {
             let matrix = (start + channel / SIDE) * SIDE * SIDE;
-            filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight;
+            filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight * factors[channel];
         }
     }
     packed
+}
+
+/// Returns what the weights of each input channel are multiplied by: the constants of a prologue of rows.
+fn weight_factors(context: &Context<'_>, kernel: &Kernel, channels: usize) -> Vec<f32> {
+    let mut factors = vec![1.0; channels];
+    let Some(first) = kernel.prologue.as_deref() else { return factors };
+    for input in ScaledRows::of(context.program, first).map_or_else(Vec::new, |scaled| scaled.weights) {
+        let constant = context.floats(first.inputs[input]);
+        factors.iter_mut().zip(constant.iter()).for_each(|(factor, constant)| *factor *= constant);
+    }
+    factors
 }
 
 #[cfg(test)]
@@ -153,7 +169,7 @@ pub(super) mod tests {
             ([1, 96, 96, 128], [128, 3, 3], 1, [6, 24, 4]),
             ([1, 56, 56, 64], [64, 3, 3], 1, [4, 14, 2]),
             ([2, 7, 7, 512], [512, 3, 3], 2, [1, 4, 32]),
-            ([1, 56, 56, 64], [256, 1, 1], 1, [1, 98, 4]),
+            ([1, 56, 56, 64], [256, 1, 1], 1, [1, 98, 8]),
             ([1, 14, 14, 1024], [256, 1, 1], 1, [1, 13, 8]),
             ([1, 7, 7, 2048], [512, 1, 1], 1, [1, 4, 32]),
             ([3, 9, 9, 24], [10, 1, 5], 1, [1, 15, 1]),

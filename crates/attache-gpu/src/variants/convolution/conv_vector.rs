@@ -116,7 +116,8 @@ fn products(filter: &Filter, left: &LeftRows, rows: usize, division: &Division) 
     let multiply = |name: &str| -> String {
         (0..at_once).map(|ahead| multiplied(filter, left, rows, (division, &format!("{name}{ahead}"), ahead))).collect()
     };
-    let mut text: String = (0..at_once).map(|ahead| format!("    var unit{ahead} = {};\n", load("part", ahead))).collect();
+    let mut text: String =
+        (0..at_once).map(|ahead| format!("    var unit{ahead} = {};\n", load("part", ahead))).collect();
     text += &left.body;
     (0..rows).for_each(|row| text += &format!("    var sum{row} = vec4<f32>();\n"));
     if rounds == 1 {
@@ -304,7 +305,10 @@ pub(super) fn add(rows: usize, columns: usize, parts: usize) -> String {
             let others: String = (1..from / to)
                 .map(|other| format!(" + sums[{row}u][(part + {}u) * {columns}u + own]", other * to))
                 .collect();
-            let _ = writeln!(text, "        sums[{row}u][part * {columns}u + own] = sums[{row}u][part * {columns}u + own]{others};");
+            let _ = writeln!(
+                text,
+                "        sums[{row}u][part * {columns}u + own] = sums[{row}u][part * {columns}u + own]{others};"
+            );
         }
         text += "    }\n";
     }

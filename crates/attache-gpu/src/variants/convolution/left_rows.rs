@@ -6,6 +6,7 @@ use attache_gpu_ir::{Primitive, Rows};
 use crate::kernel::{Kernel, vector_width};
 use crate::variants::reduction::rows::Parts;
 use crate::variants::reduction::rows_group::{Tiling, steps};
+use crate::variants::reduction::rows_vectors::InRegisters;
 use crate::wgsl::computed::computed;
 use crate::wgsl::expression::expression;
 use crate::wgsl::{Context, Writer};
@@ -49,12 +50,12 @@ impl LeftRows {
                     None => writer.read(kernel.inputs[0], width),
                 };
                 let units = depth / width;
-                let value = left.floats(&format!("{first} * {units}u + index"));
-                let to = if width == 4 { "left_rows[index]".to_owned() } else { element(is_wide, "index") };
-                let count = rows * units;
-                format!(
-                    "    for (var index = local.x; index < {count}u; index += {invocations}u) {{ {to} = {value}; }}\n"
-                )
+                let value = |index: &str| left.floats(&format!("{first} * {units}u + {index}"));
+                let put = |index: &str, value: &str| match width {
+                    4 => format!("left_rows[{index}] = {value};"),
+                    _ => format!("{} = {value};", element(is_wide, index)),
+                };
+                loaded(value, put, rows * units, invocations)
             }
         };
         Self { declarations, body: body + "    workgroupBarrier();\n", depth, is_wide }
@@ -70,6 +71,32 @@ impl LeftRows {
     }
 }
 
+/// Maximum number of elements that an invocation loads before it stores the first.
+const AT_ONCE: usize = 4;
+
+/// Returns WGSL that loads `count` values and puts them where they belong.
+fn loaded(
+    value: impl Fn(&str) -> String,
+    put: impl Fn(&str, &str) -> String,
+    count: usize,
+    invocations: usize,
+) -> String {
+    if count > AT_ONCE * invocations {
+        let put = put("index", &value("index"));
+        return format!("    for (var index = local.x; index < {count}u; index += {invocations}u) {{ {put} }}\n");
+    }
+    let turns = 0..count.div_ceil(invocations);
+    let load = |turn| {
+        let index = format!("min(local.x + {}u, {}u)", turn * invocations, count - 1);
+        format!("    let loaded{turn} = {};\n", value(&index))
+    };
+    let store = |turn| {
+        let index = format!("(local.x + {}u)", turn * invocations);
+        format!("    if ({index} < {count}u) {{ {} }}\n", put(&index, &format!("loaded{turn}")))
+    };
+    turns.clone().map(load).chain(turns.map(store)).collect()
+}
+
 /// Returns WGSL of an element of the array.
 fn element(is_wide: bool, index: &str) -> String {
     if is_wide { format!("left_rows[{index} / 4u][{index} % 4u]") } else { format!("left_rows[{index}]") }
@@ -82,19 +109,27 @@ fn folded(
     (prologue, made): (&Kernel, &Rows),
     (rows, first, invocations): (usize, &str, usize),
 ) -> String {
-    let parts = Parts::of_prologue(writer, context, prologue);
     let tiling = Tiling { rows_per_group: 1, workers: invocations };
-    let (start, steps) = (parts.start("row"), steps(writer, &parts, tiling));
-    let (each, load) = (parts.each("worker", &format!("{invocations}u")), parts.element(&made.result));
-    let value = expression(&made.result, 1);
     let depth = made.extent();
-    let to = element(depth.is_multiple_of(4), &format!("(staged * {depth}u + r)"));
+    let row = match InRegisters::fits(context, prologue, invocations) {
+        true => {
+            let held = InRegisters::new(writer, context, prologue, invocations);
+            let put = format!("left_rows[staged * {}u + rSLOT] = value;", depth / 4);
+            held.load() + &held.steps(writer, tiling) + &held.each(&made.result, &put)
+        }
+        false => {
+            let parts = Parts::of_prologue(writer, context, prologue);
+            let (start, steps) = (parts.start("row"), steps(writer, &parts, tiling));
+            let (each, load) = (parts.each("worker", &format!("{invocations}u")), parts.element(&made.result));
+            let value = expression(&made.result, 1);
+            let to = element(depth.is_multiple_of(4), &format!("(staged * {depth}u + r)"));
+            format!("{start}{steps}{each}{load}        {to} = {value};\n    }}\n")
+        }
+    };
     format!(
         "    let worker = local.x;
     for (var staged = 0u; staged < {rows}u; staged++) {{
     let row = {first} + staged;
-{start}{steps}{each}{load}        {to} = {value};
-    }}
-    }}\n"
+{row}    }}\n"
     )
 }

@@ -25,6 +25,9 @@ const ENOUGH_GROUPS: usize = 128;
 /// Number of elements along K from which dividing them is worth the barriers.
 const LEAST_DEPTH: usize = 32;
 
+/// Maximum number of elements of the right matrix that an invocation loads before it multiplies the first.
+const AT_ONCE: usize = 8;
+
 /// How a product is computed.
 struct Problem {
     product: Product,
@@ -165,13 +168,21 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     };
     let mut body = format!(
         "    var rest = group.z;
-{}{}    let part = {part};
+{}    let part = {part};
     let own = {own};
     let column = (group.x * {columns}u + own) * {unit}u;
     let right = {right_offset} + from_right + min(column, {column_count} - {unit}u) * {right_column};\n",
         product.offsets(&mut writer),
-        left.body()
     );
+    let of_right = |k: &str| right.floats(&format!("(right + {k} * {right_k}) / {width}u"));
+    // What an invocation reads of the right matrix is loaded while the rows are staged.
+    let turns = problem.depth().div_ceil(*parts);
+    let is_ahead = turns <= AT_ONCE;
+    for turn in 0..if is_ahead { turns } else { 0 } {
+        let k = format!("min(part + {}u, {depth} - 1u)", turn * parts);
+        let _ = writeln!(body, "    let y{turn} = {};", of_right(&k));
+    }
+    body += left.body();
     let sum = vector("f32", unit);
     for index in 0..rows {
         let _ = writeln!(body, "    let row{index} = group.y * {rows}u + {index}u;");
@@ -181,19 +192,27 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         );
         let _ = writeln!(body, "    var sum{index} = {sum}();");
     }
-    let of_right = right.floats(&format!("(right + k * {right_k}) / {width}u"));
-    let _ = writeln!(body, "    for (var k = part; k < {depth}; k += {parts}u) {{\n        let y = {of_right};");
-    for index in 0..rows {
-        let x = match &left {
-            Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
-            Left::Staged(rows) => rows.elements(index, &format!("k * {left_width}u"), left_width),
-        };
-        let _ = match (is_along_depth, width) {
-            (true, 4) => writeln!(body, "        sum{index} += dot({x}, y);"),
-            _ => writeln!(body, "        sum{index} = fma({sum}({x}), y, sum{index});"),
-        };
+    let mut multiply = |start: &str, y: &str| {
+        let _ = writeln!(body, "    {start}\n        let y = {y};");
+        for index in 0..rows {
+            let x = match &left {
+                Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
+                Left::Staged(rows) => rows.elements(index, &format!("k * {left_width}u"), left_width),
+            };
+            let _ = match (is_along_depth, width) {
+                (true, 4) => writeln!(body, "        sum{index} += dot({x}, y);"),
+                _ => writeln!(body, "        sum{index} = fma({sum}({x}), y, sum{index});"),
+            };
+        }
+        body += "    }\n";
+    };
+    match is_ahead {
+        true => (0..turns).for_each(|turn| {
+            let k = format!("part + {}u", turn * parts);
+            multiply(&format!("if ({k} < {depth}) {{ let k = {k};"), &format!("y{turn}"));
+        }),
+        false => multiply(&format!("for (var k = part; k < {depth}; k += {parts}u) {{"), &of_right("k")),
     }
-    body += "    }\n";
     body += &add(rows, *columns, *parts);
     for index in 0..rows {
         let value = format!("sums[{index}u][own]");

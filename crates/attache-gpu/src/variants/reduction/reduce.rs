@@ -35,7 +35,12 @@ pub(super) fn folding(writer: &mut Writer<'_>, computed_type: &str, reduction: R
 
 /// Returns WGSL that is appended to a reduced float to scale it: by 1 / `count` for a mean, else by 1. Empty
 /// if `computed_type` is `i32`.
-pub(super) fn mean_factor(writer: &mut Writer<'_>, computed_type: &str, reduction: ReduceOp, count: usize) -> String {
+pub(in crate::variants) fn mean_factor(
+    writer: &mut Writer<'_>,
+    computed_type: &str,
+    reduction: ReduceOp,
+    count: usize,
+) -> String {
     let mean_factor = if reduction == ReduceOp::Mean { 1.0 / count as f32 } else { 1.0 };
     if computed_type == "i32" { String::new() } else { format!(" * {}", writer.float_param(mean_factor)) }
 }

@@ -95,7 +95,8 @@ pub(in crate::variants) fn levels(count: usize) -> impl Iterator<Item = [usize; 
         let levels = steps.div_ceil(BETWEEN_BARRIERS.ilog2()).max(1);
         count >> steps.div_ceil(levels)
     };
-    std::iter::successors(Some([count, next(count)]), move |[_, at]| Some([*at, next(*at)])).take_while(|[from, _]| *from > 1)
+    std::iter::successors(Some([count, next(count)]), move |[_, at]| Some([*at, next(*at)]))
+        .take_while(|[from, _]| *from > 1)
 }
 
 /// Returns WGSL of the reduction of the invocations' partial results. It leaves the result of each row in the row's first

@@ -8,7 +8,7 @@ use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
 use super::reduce::{folding, mean_factor};
 use super::rows_group::{Tiling, is_in_order, tree_reduction};
-use crate::kernel::{Kernel, MAX_GROUPS, axes};
+use crate::kernel::{Kernel, MAX_GROUPS, StorageFormat, axes};
 use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{operand, store_anywhere};
 use crate::wgsl::expression::{expression, functions};
@@ -51,25 +51,8 @@ fn varying(context: &Context<'_>, kernel: &Kernel, rows: &Rows) -> Vec<usize> {
 
 fn applies(context: &Context<'_>, kernel: &Kernel) -> bool {
     let Primitive::Rows(rows) = &kernel.primitive else { return false };
-    let is_plain = |step: &RowStep| match step {
-        RowStep::Fold(reduction, of) => !is_in_order(rows, *reduction, of),
-        RowStep::Map(_) => true,
-        RowStep::Across(..) => false,
-    };
-    let inner: usize = rows.shape[rows.axes.end..].iter().product();
-    let (extent, varying) = (rows.extent(), varying(context, kernel, rows));
-    let is_whole = |input: &usize| {
-        let axes = axes(context.program.shape(kernel.inputs[*input]), &rows.shape);
-        axes.first().is_none_or(|axis| axis.extent.is_multiple_of(4))
-    };
     let Tiling { rows_per_group, workers } = tiling(context, rows);
-    inner == 1
-        && extent > 0
-        && extent.is_multiple_of(4)
-        && rows.steps.iter().all(is_plain)
-        && varying.iter().all(is_whole)
-        && (extent / 4).div_ceil(workers) * varying.len().max(1) <= MAX_STAGED
-        && rows.folded().elements() / rows_per_group <= MAX_GROUPS
+    InRegisters::fits(context, kernel, workers) && rows.folded().elements() / rows_per_group <= MAX_GROUPS
 }
 
 fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
@@ -79,75 +62,151 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
 
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("applies") };
-    let (tiling, varying) = (tiling(context, rows), varying(context, kernel, rows));
+    let tiling = tiling(context, rows);
     let Tiling { rows_per_group, workers } = tiling;
     let mut writer = Writer::new(VARIANT.name, context);
-    for (index, id) in kernel.inputs.iter().enumerate() {
-        let (to, width) = if varying.contains(&index) { (rows.shape.clone(), 4) } else { (rows.folded(), 1) };
-        operand(&mut writer, &format!("input{index}"), (*id, context.program.value(*id)), &to, ("f32", width));
-    }
+    let held = InRegisters::new(&mut writer, context, kernel, workers);
     store_anywhere(&mut writer, context, kernel, if rows.is_folded { 1 } else { 4 });
-    let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
-    functions(&all.expect("there is a result"), 4).iter().for_each(|function| writer.function(function));
-    let vectors = writer.param(rows.extent() / 4);
-    let slots = (rows.extent() / 4).div_ceil(workers);
     let mut body = format!(
         "    let worker = local.x / {rows_per_group}u;
     let row = group.x * {rows_per_group}u + local.x % {rows_per_group}u;\n"
     );
-    for index in (0..kernel.inputs.len()).filter(|index| !varying.contains(index)) {
-        let _ = writeln!(body, "    let x{index} = vec4<f32>(input{index}(row));");
-    }
-    for slot in 0..slots {
-        let _ = writeln!(body, "    let r{slot} = worker + {}u;", slot * workers);
-        let _ = writeln!(body, "    let at{slot} = row * {vectors} + min(r{slot}, {vectors} - 1u);");
-    }
-    for (index, slot) in varying.iter().flat_map(|index| (0..slots).map(move |slot| (index, slot))) {
-        let _ = writeln!(body, "    let e{index}_{slot} = input{index}(at{slot});");
-    }
-    let each = |of: &Expression, work: &str| {
-        let slot = |slot: usize| {
-            let read = varying.iter().filter(|input| of.reads(**input));
-            let read: String = read.map(|input| format!(" let x{input} = e{input}_{slot};")).collect();
-            format!(
-                "    if (r{slot} < {vectors}) {{{read} let value = {}; {} }}\n",
-                expression(of, 4),
-                work.replace("SLOT", &slot.to_string())
-            )
-        };
-        (0..slots).map(slot).collect::<String>()
-    };
-    for (index, step) in rows.steps.iter().enumerate() {
-        let variable = kernel.inputs.len() + index;
-        body += &match step {
-            RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 4)),
-            RowStep::Across(..) => unreachable!("applies"),
-            RowStep::Fold(reduction, of) => {
-                let mean_factor = mean_factor(&mut writer, "f32", *reduction, rows.extent());
-                fold(&mut writer, *reduction, (variable, &mean_factor), tiling, |fold| each(of, fold))
-            }
-        };
-    }
+    body += &(held.load() + &held.steps(&mut writer, tiling));
     body += &match rows.is_folded {
         true => format!("    if (worker == 0u) {{ store(row, {}.x); }}\n", expression(&rows.result, 4)),
-        false => each(&rows.result, "store(atSLOT, value);"),
+        false => held.each(&rows.result, "store(atSLOT, value);"),
     };
     let declarations = format!("var<workgroup> shared_folded: array<f32, {}>;\n", tiling.invocations());
     let groups = (rows.folded().elements() / rows_per_group) as u32;
     vec![writer.finish([tiling.invocations() as u32, 1, 1], [groups, 1, 1], &declarations, &body)]
 }
 
+/// Generates the WGSL of rows whose invocations load their elements once, as vec4s, and keep them in registers. The shader
+/// defines `row`, and `worker`, the number of the invocation among the `workers` of the row. All invocations of a work group
+/// have to run it.
+pub(in crate::variants) struct InRegisters<'a> {
+    kernel: &'a Kernel,
+    rows: &'a Rows,
+    varying: Vec<usize>,
+    workers: usize,
+    /// Number of vec4s of a row that an invocation has.
+    slots: usize,
+    /// WGSL of the number of vec4s of a row.
+    vectors: String,
+}
+
+impl<'a> InRegisters<'a> {
+    /// Whether a kernel of rows can be computed in registers. Sums are not added in order where floats are stored in 16 bits,
+    /// whose rounding is far coarser than what the order changes.
+    pub(in crate::variants) fn fits(context: &Context<'_>, kernel: &Kernel, workers: usize) -> bool {
+        let Primitive::Rows(rows) = &kernel.primitive else { return false };
+        let is_plain = |step: &RowStep| match step {
+            RowStep::Fold(reduction, of) => {
+                let is_rounded = context.storages.packed() != StorageFormat::F32 && reduction.is_sum();
+                is_rounded || !is_in_order(rows, *reduction, of)
+            }
+            RowStep::Map(_) => true,
+            RowStep::Across(..) => false,
+        };
+        let (extent, varying) = (rows.extent(), varying(context, kernel, rows));
+        let is_whole = |input: &usize| {
+            let axes = axes(context.program.shape(kernel.inputs[*input]), &rows.shape);
+            axes.first().is_none_or(|axis| axis.extent.is_multiple_of(4))
+        };
+        rows.shape[rows.axes.end..].iter().all(|extent| *extent == 1)
+            && extent > 0
+            && extent.is_multiple_of(4)
+            && rows.steps.iter().all(is_plain)
+            && varying.iter().all(is_whole)
+            && (extent / 4).div_ceil(workers) * varying.len().max(1) <= MAX_STAGED
+    }
+
+    /// Adds the WGSL functions that load the inputs, and those that the expressions call.
+    pub(in crate::variants) fn new(
+        writer: &mut Writer<'_>,
+        context: &Context<'_>,
+        kernel: &'a Kernel,
+        workers: usize,
+    ) -> Self {
+        let Primitive::Rows(rows) = &kernel.primitive else { unreachable!("only rows are kept in registers") };
+        let varying = varying(context, kernel, rows);
+        for (index, id) in kernel.inputs.iter().enumerate() {
+            let (to, width) = if varying.contains(&index) { (rows.shape.clone(), 4) } else { (rows.folded(), 1) };
+            operand(writer, &format!("input{index}"), (*id, context.program.value(*id)), &to, ("f32", width));
+        }
+        let all = rows.expressions().map(|(expression, _)| expression.clone()).reduce(Expression::add);
+        functions(&all.expect("there is a result"), 4).iter().for_each(|function| writer.function(function));
+        let vectors = writer.param(rows.extent() / 4);
+        Self { kernel, rows, varying, workers, slots: (rows.extent() / 4).div_ceil(workers), vectors }
+    }
+
+    /// Returns WGSL that loads the elements of an invocation.
+    pub(in crate::variants) fn load(&self) -> String {
+        let (varying, vectors) = (&self.varying, &self.vectors);
+        let mut text = String::new();
+        for index in (0..self.kernel.inputs.len()).filter(|index| !varying.contains(index)) {
+            let _ = writeln!(text, "    let x{index} = vec4<f32>(input{index}(row));");
+        }
+        for slot in 0..self.slots {
+            let _ = writeln!(text, "    let r{slot} = worker + {}u;", slot * self.workers);
+            let _ = writeln!(text, "    let at{slot} = row * {vectors} + min(r{slot}, {vectors} - 1u);");
+        }
+        for (index, slot) in varying.iter().flat_map(|index| (0..self.slots).map(move |slot| (index, slot))) {
+            let _ = writeln!(text, "    let e{index}_{slot} = input{index}(at{slot});");
+        }
+        text
+    }
+
+    /// Returns WGSL that computes the steps of the loaded row. It needs the work-group array `shared_folded` of as many floats
+    /// as there are invocations.
+    pub(in crate::variants) fn steps(&self, writer: &mut Writer<'_>, tiling: Tiling) -> String {
+        let reduce =
+            |fold: &str| [tree_reduction(fold, tiling), format!("shared_folded[local.x % {}u]", tiling.rows_per_group)];
+        let step = |(index, step): (usize, &RowStep)| {
+            let variable = self.kernel.inputs.len() + index;
+            match step {
+                RowStep::Map(of) => format!("    let x{variable} = {};\n", expression(of, 4)),
+                RowStep::Across(..) => unreachable!("it does not fit"),
+                RowStep::Fold(reduction, of) => {
+                    let mean_factor = mean_factor(writer, "f32", *reduction, self.rows.extent());
+                    fold(writer, *reduction, (variable, &mean_factor), reduce, |fold| self.each(of, fold))
+                }
+            }
+        };
+        self.rows.steps.iter().enumerate().map(step).collect()
+    }
+
+    /// Returns WGSL that runs a statement for each vec4 `value` of an expression. `SLOT` in the statement stands for the
+    /// number of the vec4 among those of the invocation: `rSLOT` is its place in the row, and `atSLOT` that among all rows.
+    pub(in crate::variants) fn each(&self, of: &Expression, work: &str) -> String {
+        let slot = |slot: usize| {
+            let read = self.varying.iter().filter(|input| of.reads(**input));
+            let read: String = read.map(|input| format!(" let x{input} = e{input}_{slot};")).collect();
+            format!(
+                "    if (r{slot} < {}) {{{read} let value = {}; {} }}\n",
+                self.vectors,
+                expression(of, 4),
+                work.replace("SLOT", &slot.to_string())
+            )
+        };
+        (0..self.slots).map(slot).collect()
+    }
+}
+
 /// Returns WGSL that defines the variable of a reduction. `each` returns WGSL that runs a statement for each vec4 `value`.
-fn fold(
+/// `reduce` returns, for a statement that reduces `value` into `folded`, WGSL that reduces the values `folded` of all
+/// invocations of a row, and WGSL of the result.
+pub(in crate::variants) fn fold(
     writer: &mut Writer<'_>,
     reduction: ReduceOp,
     (variable, mean_factor): (usize, &str),
-    tiling: Tiling,
+    reduce: impl Fn(&str) -> [String; 2],
     each: impl Fn(&str) -> String,
 ) -> String {
     let (of_vectors, start) = folding(writer, "vec4<f32>", reduction);
     let folded = each(of_vectors);
     let (of_floats, _) = folding(writer, "f32", reduction);
+    let [reduced, result] = reduce(of_floats);
     let parts: String =
         ["y", "z", "w"].iter().map(|part| format!("    {{ let value = vectors.{part}; {of_floats} }}\n")).collect();
     format!(
@@ -159,10 +218,8 @@ fn fold(
 {folded}    vectors = folded;
     }}
     var folded = vectors.x;
-{parts}{tree}    x{variable} = vec4<f32>(shared_folded[local.x % {rows}u]{mean_factor});
+{parts}{reduced}    x{variable} = vec4<f32>({result}{mean_factor});
     workgroupBarrier();
-    }}\n",
-        tree = tree_reduction(of_floats, tiling),
-        rows = tiling.rows_per_group,
+    }}\n"
     )
 }

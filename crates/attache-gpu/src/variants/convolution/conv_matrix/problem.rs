@@ -23,6 +23,9 @@ const MAX_STAGED: usize = 25;
 /// occupancy.
 const MAX_STAGED_IF_BUSY: usize = 9;
 
+/// Number of vec4s of a row of a matrix.
+pub(super) const SIDE_VECTORS: usize = SIDE / 4;
+
 /// Maximum number of loads of eight channels that an invocation has in flight. Each takes four registers.
 const MAX_FETCHES: usize = 14;
 
@@ -42,6 +45,10 @@ const WINDOWS: &[[usize; 3]] = &[[4, 1, 2], [2, 1, 2], [2, 1, 1]];
 
 /// Tile shapes of pointwise convolutions, with the same components and order of trial as [`WINDOWS`].
 const POINTS: &[[usize; 3]] = &[[2, 1, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
+
+/// Tile shapes of pointwise convolutions that scale rows, with the same components and order of trial. Each work group
+/// reduces its rows anew, so it has more output channels.
+const SCALED_ROWS: &[[usize; 3]] = &[[2, 1, 4], [1, 1, 4], [1, 1, 2], [1, 1, 1]];
 
 /// What a work group computes: `rows` rows of 16 output pixels, with `blocks × wide` blocks of 16 output
 /// channels.
@@ -134,6 +141,8 @@ pub(super) struct Problem {
     pub(super) depth: usize,
     /// N in matrices of 16 output channels.
     outputs: usize,
+    /// Whether the sums are scaled by what whole rows of the data are reduced to.
+    has_rows: bool,
 }
 
 impl Problem {
@@ -148,12 +157,17 @@ impl Problem {
             false => (output[0], [output[1], output[2]]),
         };
         let (depth, outputs) = (data[3].div_ceil(SIDE), filter[0].div_ceil(SIDE));
-        let choices = if window.pointwise { POINTS } else { WINDOWS };
+        let has_rows = kernel.prologue.is_some();
+        let choices = match window.pointwise {
+            true if has_rows => SCALED_ROWS,
+            true => POINTS,
+            false => WINDOWS,
+        };
         let problems = choices.iter().map(|[rows, blocks, wide]| {
             let blocks = outputs.min(*blocks);
             let wide = outputs.div_ceil(blocks).min(*wide);
             let tiling = Tiling { rows: *rows, blocks, wide, split: 1, chunk: depth };
-            Self { tiling, window, images, output, depth, outputs }
+            Self { tiling, window, images, output, depth, outputs, has_rows }
         });
         let fitting: Vec<Self> = problems.filter_map(|problem| problem.with_split(context)).collect();
         let last = fitting.len().checked_sub(1)?;
@@ -168,8 +182,11 @@ impl Problem {
         let subgroups = self.count().saturating_mul(self.tiling.wide);
         let allowed = context.limits.max_invocations / self.tiling.invocations();
         let most = (ENOUGH_SUBGROUPS / subgroups.max(1)).min(MAX_SPLIT).min(allowed).min(self.depth).max(1);
-        let split = (0..=most.ilog2()).rev().map(|power| 1 << power);
-        let choices = split.flat_map(|split| (1..=self.depth).map(move |parts| (split, parts)));
+        // Rows are staged as a whole, for which more invocations may be needed.
+        let more = if self.has_rows { MAX_SPLIT.min(allowed).max(most) } else { most };
+        let split = (0..=most.ilog2()).rev().chain(most.ilog2() + 1..=more.ilog2()).map(|power| 1 << power);
+        let most_parts = if self.has_rows { 1 } else { self.depth };
+        let choices = split.flat_map(|split| (1..=most_parts).map(move |parts| (split, parts)));
         let problems = choices.map(|(split, parts)| {
             let chunk = self.depth.div_ceil(parts).next_multiple_of(split);
             Self { tiling: Tiling { split, chunk, ..self.tiling }, depth: self.depth.next_multiple_of(chunk), ..self }
@@ -238,14 +255,25 @@ impl Problem {
         self.tiling.chunk * SIDE / 4 + 2
     }
 
+    /// Returns the number of output pixels of a tile.
+    pub(super) fn pixels(&self) -> usize {
+        self.tiling.rows * SIDE
+    }
+
+    /// Returns the number of invocations that reduce the row of a pixel.
+    pub(super) fn workers(&self) -> usize {
+        (self.tiling.invocations() / self.pixels()).max(1)
+    }
+
     /// Returns the number of vec4s of f16 of work-group memory for the staged data.
     pub(super) fn vectors(&self) -> usize {
         self.under().iter().fold(self.stride(), |product, extent| product.saturating_mul(*extent))
     }
 
-    /// Returns the number of bytes of work-group memory for data and sums.
+    /// Returns the number of bytes of work-group memory for data, sums and reductions of rows.
     fn bytes(&self) -> usize {
-        self.vectors().saturating_mul(8).saturating_add(self.tiling.sums() * 16)
+        let folded = if self.has_rows { (self.tiling.invocations() + self.pixels()) * 4 } else { 0 };
+        self.vectors().saturating_mul(8).saturating_add(self.tiling.sums() * 16 + folded)
     }
 
     /// Returns the number of output channels, padded to whole blocks of a work group.

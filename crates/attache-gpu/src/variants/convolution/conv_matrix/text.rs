@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::left::Left;
 use super::problem::{EIGHT, Problem, Tiling, Window};
 use crate::kernel::{Kernel, Matrices, vector_width};
 use crate::wgsl::accessor::Array;
@@ -19,7 +20,7 @@ use crate::wgsl::{Context, Writer};
 pub(super) struct Text<'a> {
     problem: &'a Problem,
     emulates: bool,
-    data: Array,
+    left: Left<'a>,
     weights: Array,
     /// WGSL of the number of matrices of 16 input channels.
     depth: String,
@@ -34,11 +35,16 @@ fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 impl<'a> Text<'a> {
-    pub(super) fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, problem: &'a Problem) -> Self {
-        let data = writer.read(kernel.inputs[0], 4);
+    pub(super) fn new(
+        writer: &mut Writer<'_>,
+        context: &Context<'_>,
+        kernel: &'a Kernel,
+        problem: &'a Problem,
+    ) -> Self {
+        let left = Left::new(writer, context, kernel, problem);
         let weights = writer.packed(problem.pack(context, kernel).into(), 4);
         let [depth, filter] = [problem.depth, problem.padded_outputs() / 4].map(|extent| writer.param(extent));
-        Self { problem, emulates: context.limits.matrices == Matrices::Emulated, data, weights, depth, filter }
+        Self { problem, emulates: context.limits.matrices == Matrices::Emulated, left, weights, depth, filter }
     }
 
     /// Returns the WGSL declarations of work-group memory: the staged data `tile` and the accumulators
@@ -47,10 +53,11 @@ impl<'a> Text<'a> {
         format!(
             "const OUTSIDE = {}u;
 var<workgroup> tile: array<vec4<f16>, {}>;
-var<workgroup> sums: array<vec4<f32>, {}>;\n",
+var<workgroup> sums: array<vec4<f32>, {}>;\n{}",
             u32::MAX,
             self.problem.vectors(),
-            self.problem.tiling.sums()
+            self.problem.tiling.sums(),
+            self.left.declarations(),
         )
     }
 
@@ -87,7 +94,9 @@ var<workgroup> sums: array<vec4<f32>, {}>;\n",
         body += &results.prefetch();
         if self.problem.depth == chunk {
             let (load, stage, multiply) = (self.load(), self.stage(), self.multiply());
-            let _ = write!(body, "    let chunk = 0u;\n{load}{stage}    workgroupBarrier();\n{multiply}");
+            let pixels = context.program.shape(kernel.inputs[0])[..3].iter().product();
+            let scales = self.left.scales(writer, context, pixels);
+            let _ = write!(body, "    let chunk = 0u;\n{load}{stage}    workgroupBarrier();\n{scales}{multiply}");
         } else {
             let _ = write!(
                 body,
@@ -147,7 +156,7 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
     /// channels. `declare` is `"var "` if the statements also declare the variables, else empty.
     fn fetch(&self, chunk: &str, declare: &str) -> String {
         let fetch = |(index, at): (usize, usize)| {
-            let [first, second] = ["", " + 1u"].map(|next| self.data.word(&format!("clamped(from{index}){next}")));
+            let [first, second] = ["", " + 1u"].map(|next| self.left.vec4(&format!("clamped(from{index}){next}")));
             format!(
                 "    {declare}from{index} = source(local.x + {at}u, {chunk}, left, top, image);
     {declare}first{index} = {first};
@@ -240,6 +249,7 @@ fn stage(at: u32, origin: u32, first: vec4<f16>, second: vec4<f16>) {{
 struct Results<'a> {
     tiling: Tiling,
     products: Products<'a>,
+    left: &'a Left<'a>,
     /// WGSL of the number of output channels.
     outputs: String,
     vector_width: usize,
@@ -277,7 +287,7 @@ impl<'a> Results<'a> {
             each = 4 / vector_width,
             count = tiling.row().0,
         ));
-        Self { tiling, products: text.products(), outputs, vector_width, operands }
+        Self { tiling, products: text.products(), left: &text.left, outputs, vector_width, operands }
     }
 
     /// Returns WGSL that computes the output index of each result of an invocation, and loads the result's
@@ -325,11 +335,14 @@ impl<'a> Results<'a> {
             for turn in 0..self.tiling.row().1 {
                 let others: String =
                     (1..split).map(|split_part| format!(" + sums[start + {}u]", split_part * SIDE * pitch)).collect();
+                let scale = self.left.scale(&format!("{}u + index{turn} / {wide}u", row * SIDE));
+                let sums =
+                    if scale.is_empty() { format!("sums[start]{others}") } else { format!("(sums[start]{others})") };
                 let _ = writeln!(
                     text,
                     "    if (to{row}_{turn} != OUTSIDE) {{
         let start = index{turn} / {wide}u * {pitch}u + index{turn} % {wide}u;
-        let sum = sums[start]{others} + bias{turn};
+        let sum = {sums}{scale} + bias{turn};
         {}
     }}",
                     self.put(row, turn)
