@@ -33,13 +33,16 @@ struct Tiling {
 }
 
 /// The tilings, from large tiles to small ones.
-const TILINGS: [Tiling; 5] = [
-    Tiling { block: [8, 8], invocations: [16, 16], depth: 16, parts: 1, cost: 4 },
-    Tiling { block: [8, 8], invocations: [16, 16], depth: 8, parts: 1, cost: 4 },
-    Tiling { block: [8, 4], invocations: [8, 16], depth: 16, parts: 1, cost: 5 },
-    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 1, cost: 7 },
-    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 4, cost: 8 },
+const TILINGS: [Tiling; 4] = [
+    Tiling { block: [8, 8], invocations: [8, 16], depth: 16, parts: 1, cost: 40 },
+    Tiling { block: [8, 4], invocations: [8, 16], depth: 16, parts: 1, cost: 44 },
+    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 1, cost: 52 },
+    Tiling { block: [4, 4], invocations: [8, 8], depth: 16, parts: 4, cost: 66 },
 ];
+
+/// Rows and columns of invocations with adjacent blocks whose numbers are consecutive. Those that run in step thus load few
+/// different vec4s of both slices.
+const PATCH: [usize; 2] = [4, 8];
 
 /// Number of compute units of a large device.
 const UNITS: usize = 128;
@@ -89,7 +92,7 @@ impl Tiling {
     fn time(&self, product: &Product) -> usize {
         let groups = self.groups(product).iter().product::<usize>();
         let work = self.tile().iter().product::<usize>() * self.cost;
-        if groups * self.parts < 4 * UNITS {
+        if groups * self.parts <= 4 * UNITS {
             groups.div_ceil(UNITS) * work / self.parts
         } else {
             groups.saturating_mul(work) / UNITS
@@ -188,14 +191,17 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let first_column = group.x * {across}u;
     let part = local.x / {members}u;
     let member = local.x % {members}u;
-    let own_row = member / {inner}u * {rows}u;
-    let own_column = member % {inner}u * 4u;
+    let own_row = (member / {patch}u / {beside}u * {patch_rows}u + member % {patch}u / {patch_columns}u) * {rows}u;
+    let own_column = (member / {patch}u % {beside}u * {patch_columns}u + member % {patch_columns}u) * 4u;
     let first_k = part * {length};
     let end = min(first_k + {length}, {all});\n",
         members = tiling.members(),
         length = length,
         all = extents[2],
-        inner = tiling.invocations[1],
+        patch = PATCH[0] * PATCH[1],
+        patch_rows = PATCH[0],
+        patch_columns = PATCH[1],
+        beside = tiling.invocations[1] / PATCH[1],
         rows = tiling.block[0],
     );
     for (row, vector) in blocks(tiling) {
@@ -307,18 +313,27 @@ fn copy(tiling: Tiling, input: usize, matrix: &Matrix, _: &[String; 3]) -> Strin
     (0..turns(tiling, input)).map(copy).collect()
 }
 
-/// Returns WGSL that multiplies the staged slices.
+/// Returns WGSL that multiplies the staged slices. It has no loop: drivers don't unroll one of this size, and then each of its
+/// steps waits for its own loads.
 fn multiply(tiling: Tiling) -> String {
+    (0..tiling.depth).map(|k| multiply_once(tiling, k)).collect::<String>() + "        workgroupBarrier();\n"
+}
+
+/// Returns WGSL that multiplies the column `k` of the left slice by the row `k` of the right one.
+fn multiply_once(tiling: Tiling, k: usize) -> String {
     // Neighbouring invocations load neighbouring vec4s of the right slice, from different memory banks.
     let [rows, columns] = tiling.block;
-    let mut text = format!("        for (var k = 0u; k < {}u; k++) {{\n", tiling.depth);
+    let mut text = "        {\n".to_owned();
     let between = tiling.invocations[1];
     for (name, input, own, count, stride) in
         [("left", 0, "own_row", rows / 4, 1), ("right", 1, "own_column", columns / 4, between)]
     {
         for vector in 0..count {
-            let own = format!("{own} / 4u + {}u", vector * stride);
-            let at = format!("(part * {}u + k) * {}u + {own}", tiling.depth, tiling.pitch(input));
+            let (pitch, own) = (tiling.pitch(input), format!("{own} / 4u + {}u", vector * stride));
+            let at = match tiling.parts {
+                1 => format!("{}u + {own}", k * pitch),
+                _ => format!("(part * {}u + {k}u) * {pitch}u + {own}", tiling.depth),
+            };
             let _ = writeln!(text, "            let {name}{vector} = {name}_slice[{at}];");
         }
     }
@@ -327,7 +342,7 @@ fn multiply(tiling: Tiling) -> String {
         let sum = format!("sum{row}_{vector}");
         let _ = writeln!(text, "            {sum} = fma(vec4<f32>(left{}.{part}), right{vector}, {sum});", row / 4);
     }
-    text + "        }\n        workgroupBarrier();\n"
+    text + "        }\n"
 }
 
 /// Returns WGSL that adds the sums of all parts to those of the first one.
