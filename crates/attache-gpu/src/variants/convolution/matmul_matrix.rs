@@ -251,7 +251,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         multiplied = multiply(tiling, directions, &products),
     );
     let strides = [rank - 2, rank - 1].map(|axis| writer.param(product.output[axis]));
-    body += &finish(tiling, &products, width, (&extents, &strides));
+    let has_whole_tiles = inputs.iter().all(|input| input.is_whole[0]);
+    body += &finish(tiling, &products, (width, has_whole_tiles), (&extents, &strides));
     let declarations = format!(
         "var<workgroup> left_slice: array<vec4<f16>, {}>;\nvar<workgroup> right_slice: array<vec4<f16>, {}>;\nvar<workgroup> sums: array<vec4<f32>, {}>;\n",
         tiling.memory(0),
@@ -363,10 +364,11 @@ fn multiply(tiling: Tiling, directions: [bool; 2], products: &Products<'_>) -> S
 }
 
 /// Returns WGSL that stores the results, one matrix of each subgroup at a time, `width` elements at once.
+/// `has_whole_tiles` states whether all elements of all tiles are results.
 fn finish(
     tiling: Tiling,
     products: &Products<'_>,
-    width: usize,
+    (width, has_whole_tiles): (usize, bool),
     ([rows, columns, _], [to_row, to_column]): (&[String; 3], &[String; 2]),
 ) -> String {
     let mut text = format!("    let lane = local.x % {SUBGROUP}u;\n    let own = subgroup * {VECTORS}u;\n");
@@ -385,12 +387,13 @@ fn finish(
         let column = first_column + (own_column + {column}u) * {SIDE}u + vector % 4u * 4u;
         let value = sums[own + vector];
         let at = to + row * {to_row} + column * {to_column};
-        if (row < {rows}) {{ {} }}\n    }}\n",
+        {}\n    }}\n",
                 match width {
-                    4 => format!("if (column < {columns}) {{ store(at / 4u, value); }}"),
+                    4 if has_whole_tiles => "store(at / 4u, value);".to_owned(),
+                    4 => format!("if (row < {rows} && column < {columns}) {{ store(at / 4u, value); }}"),
                     _ => (0..4)
                         .map(|c| format!(
-                            "if (column + {c}u < {columns}) {{ store(at + {c}u * {to_column}, value[{c}]); }} "
+                            "if (row < {rows} && column + {c}u < {columns}) {{ store(at + {c}u * {to_column}, value[{c}]); }} "
                         ))
                         .collect(),
                 }
