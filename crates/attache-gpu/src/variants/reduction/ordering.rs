@@ -37,14 +37,13 @@ pub(super) fn key(writer: &mut Writer<'_>, array: &Array, are_integers: bool, at
     format!("order({})", array.floats(at))
 }
 
-/// Returns WGSL of type `i32` that is larger for the better of two elements `at` of the array: the larger one if
-/// `largest`, else the smaller one. NaN is worse than any number.
-pub(super) fn worth(writer: &mut Writer<'_>, array: &Array, largest: bool, at: &str) -> String {
-    if array.is_integer() {
-        let element = array.integers(at);
-        return if largest { element } else { format!("~{element}") };
+/// Returns WGSL of type `i32` that is larger for the better of two elements: the larger one if `largest`, else the smaller one.
+/// NaN is worse than any number. `element` is WGSL of an element, of type `i32` if `is_integer`, else of type `f32`.
+pub(super) fn worth(writer: &mut Writer<'_>, is_integer: bool, largest: bool, element: &str) -> String {
+    if is_integer {
+        return if largest { element.to_owned() } else { format!("~{element}") };
     }
     writer.function(ORDER);
     writer.function(if largest { WORTH } else { SMALLNESS });
-    format!("{}({})", if largest { "float_worth" } else { "smallness" }, array.floats(at))
+    format!("{}({element})", if largest { "float_worth" } else { "smallness" })
 }
