@@ -197,6 +197,17 @@ impl Expression {
         }
     }
 
+    /// Whether the expression's value is 0 or 1, whatever its inputs are.
+    #[must_use]
+    pub fn is_truth(&self) -> bool {
+        match self {
+            Constant(value) => *value == 0.0 || *value == 1.0,
+            Expression::Binary(function, ..) => matches!(function, BinaryOp::Less | BinaryOp::Equal),
+            Expression::Select(parts) => parts[1].is_truth() && parts[2].is_truth(),
+            Input(_) | Expression::Unary(..) => false,
+        }
+    }
+
     /// Returns the expression with each `Input(k)` replaced by the expression `input(k)`.
     pub fn substitute(&self, input: &dyn Fn(usize) -> Expression) -> Self {
         match self {

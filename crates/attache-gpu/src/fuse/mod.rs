@@ -170,9 +170,13 @@ impl Fuser<'_> {
             Primitive::IntMap { shape, .. } => (shape, Scalar::I32),
             _ => return None,
         };
+        // Floats 0 and 1 that stand for integers are the same where a map of floats reads them.
+        let is_alike = |id: ValueId, (_, kernel): &(Position, &Kernel)| {
+            self.program.value(id).scalar == scalar || (scalar == Scalar::F32 && makes_truths(kernel))
+        };
         let mut candidates: Vec<(usize, (Position, &Kernel))> = (map.inputs.iter().enumerate())
-            .filter(|(_, id)| self.program.shape(**id) == shape && self.program.value(**id).scalar == scalar)
-            .filter_map(|(index, id)| Some((index, self.sole_producer(*id)?)))
+            .filter(|(_, id)| self.program.shape(**id) == shape)
+            .filter_map(|(index, id)| Some((index, self.sole_producer(*id).filter(|made| is_alike(*id, made))?)))
             .collect();
         candidates.retain(|(_, (_, kernel))| takes_any || is_map(kernel));
         candidates.sort_by_key(|(_, (position, _))| std::cmp::Reverse(*position));
@@ -206,7 +210,10 @@ impl Fuser<'_> {
         let first = usize::from(!is_map);
         let composed = Composed { producer, operand_indices: &operand_indices, first };
         match &mut kernel.primitive {
-            Primitive::Map { expression, .. } => *expression = composed.float(map)?,
+            Primitive::Map { expression, scalar, .. } => {
+                *expression = composed.float(map)?;
+                *scalar = self.program.value(map.outputs[0]).scalar;
+            }
             Primitive::IntMap { expression, .. } => *expression = composed.integer(self.program, map)?,
             _ => {
                 kernel.epilogue = match &map.primitive {
@@ -304,10 +311,15 @@ impl Fuser<'_> {
     }
 }
 
+/// Whether a kernel is a map of floats each of which is 0 or 1.
+fn makes_truths(kernel: &Kernel) -> bool {
+    matches!(&kernel.primitive, Primitive::Map { expression, .. } if expression.is_truth())
+}
+
 #[cfg(test)]
 mod tests {
     use attache_base::Shape;
-    use attache_gpu_ir::{ConvolutionGeometry, Expression};
+    use attache_gpu_ir::{BinaryOp, ConvolutionGeometry, Expression};
 
     use super::*;
 
@@ -378,6 +390,23 @@ mod tests {
             let kernels = fuse(&program, &DeviceLimits { max_bindings: 9, ..DeviceLimits::default() });
             crate::kernel::validate(&program, &kernels, "fusion").unwrap();
             assert!(kernels.iter().all(|kernel| kernel.maps.is_empty()), "{kernels:?}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_computed_where_it_selects() {
+        for (is_compared, expected) in [(true, 1), (false, 2)] {
+            let mut program = Program::default();
+            let [x, y, z] = [0, 1, 2].map(Expression::Input);
+            let inputs = [0, 1].map(|_| program.input(Scalar::F32, [4, 6].into()));
+            let made = if is_compared { x.clone().binary(BinaryOp::Less, y.clone()) } else { x.clone().add(y.clone()) };
+            let map = |expression, scalar| Primitive::Map { expression, shape: [4, 6].into(), scalar };
+            let made = program.step(map(made, Scalar::I32), &inputs, 0).unwrap()[0];
+            let selected = map(x.select(y, z), Scalar::F32);
+            program.outputs = program.step(selected, &[made, inputs[0], inputs[1]], 0).unwrap();
+            let kernels = fuse(&program, &DeviceLimits::default());
+            crate::kernel::validate(&program, &kernels, "fusion").unwrap();
+            assert_eq!(kernels.len(), expected, "integers are truncated, truths are not");
         }
     }
 
