@@ -718,10 +718,14 @@ fn on_matrices() {
     assert!(products.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
     let mut seen = check_kinds(&form, |label| products.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
+    let mut scale = 0;
     for seed in 0..3 {
         let rows = fused::scaled(&mut Random(seed), [330, 40], &[580]);
+        let report = PlanReport::new(between_others(&rows), Precision::F16, form.device.limits(), false).unwrap();
+        scale += usize::from(report.kernels.iter().any(|kernel| kernel.prologue.is_some()));
         seen.extend(check(&form, &mut Random(96), "large tiles of scaled rows", rows));
     }
+    assert!(scale > 0, "no product scales its results");
     let missing = variants().filter(|(name, needs)| *needs == VariantRequirement::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "no case took {missing:?}");

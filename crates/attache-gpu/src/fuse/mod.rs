@@ -12,7 +12,7 @@
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
 //! Finally, the module `rows` joins reductions and maps along the same rows into one kernel, and `stage` moves what makes
-//! the left matrix of a product with few rows into the product. Three modules are passes of their own: `siblings`, which
+//! the left matrix of a product with few rows into the product, and what scales rows into a product on matrices. Three modules are passes of their own: `siblings`, which
 //! comes first, merges convolutions of the same data, `deferral`, which comes next, moves reshapes and transposes behind
 //! other steps, and `split`, which comes last, splits long reductions.
 
@@ -179,7 +179,8 @@ impl Fuser<'_> {
             .filter_map(|(index, id)| Some((index, self.sole_producer(*id).filter(|made| is_alike(*id, made))?)))
             .collect();
         candidates.retain(|(_, (_, kernel))| takes_any || is_map(kernel));
-        candidates.sort_by_key(|(_, (position, _))| std::cmp::Reverse(*position));
+        // A comparison does not take the place of a kernel whose epilogue the map could be.
+        candidates.sort_by_key(|(_, (position, kernel))| (makes_truths(kernel), std::cmp::Reverse(*position)));
         let mut joined = (candidates.into_iter())
             .filter_map(|(index, (position, kernel))| Some((position, self.joined(kernel, map, index)?)));
         joined.next()

@@ -1,6 +1,6 @@
 //! Stages the rows of products with few rows: what makes the left matrix, such as a normalization, a softmax, a rotation or
 //! an activation, becomes the prologue of the products that alone read it. Each of their work groups computes the rows in
-//! its own memory.
+//! its own memory. Where rows are scaled in front of products on matrices, these scale their results instead.
 
 use std::collections::BTreeSet;
 
@@ -50,8 +50,8 @@ impl<'a> Stages<'a> {
         Self { program, limits, kernels: kernels.into_iter().map(Some).collect(), roots, readers, is_output }
     }
 
-    /// Makes a kernel the prologue of all kernels that read its output, if each of them is a product with few rows of which
-    /// the output is the left matrix.
+    /// Makes a kernel the prologue of all kernels that read its output, if each of them is a product of which the output is the
+    /// left matrix, and can compute it or scale its results instead.
     fn move_into_readers(&mut self, index: usize) {
         let Some(first) = self.kernels[index].as_ref().filter(|kernel| self.makes_rows(kernel)) else { return };
         let made = first.outputs[0];

@@ -16,3 +16,15 @@ pub(crate) fn roots(program: &Program) -> Vec<ValueId> {
     }
     roots
 }
+
+/// Returns the value whose memory one value uses, as [`roots`] does.
+pub(crate) fn root(program: &Program, mut id: ValueId) -> ValueId {
+    while let Source::Step(step) = program.value(id).source {
+        let step = &program.steps[step];
+        if !matches!(step.primitive, Primitive::Reshape(_)) {
+            break;
+        }
+        id = step.inputs[0];
+    }
+    id
+}

@@ -110,8 +110,8 @@ impl Kernel {
         self.maps.iter().chain(self.prologue.as_deref())
     }
 
-    /// Whether the prologue is computed by work groups that keep whole rows, see [`staged_rows`], and not for each pixel of
-    /// an image.
+    /// Whether the prologue is computed by work groups that keep whole rows, see [`staged_rows`] and [`scales_rows`], and not
+    /// for each pixel of an image.
     pub(crate) fn has_rows(&self) -> bool {
         let makes_rows = |first: &Kernel| !matches!(first.primitive, Primitive::Convolution(_) | Primitive::Window(_));
         self.prologue.as_deref().is_some_and(makes_rows)

@@ -36,7 +36,7 @@ pub(crate) enum Computes {
     Maps,
     /// A prologue: a convolution or a mean, for each pixel that it loads.
     Pixels,
-    /// A prologue: whole rows, in work-group memory.
+    /// A prologue: whole rows in work-group memory, or what they are scaled by.
     Rows,
 }
 

@@ -19,6 +19,11 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// Returns the value that stores the elements of an input or operand of the kernel: the source of its view, or itself.
+    pub(crate) fn source(&self, id: ValueId) -> ValueId {
+        self.views.iter().find(|view| view.value == id).map_or(id, |view| view.source)
+    }
+
     /// Returns the elements of a constant as f32, for variants that pack weights.
     pub(crate) fn floats(&self, id: ValueId) -> Cow<'a, [f32]> {
         self.program.value(id).floats().expect("a variant packs constants only, which hold floats in checked programs")

@@ -5,7 +5,8 @@
 //! A work group copies a tile of the image, with the margin that the window needs, to work-group memory once
 //! for several channels and reads every tap from there. The rows of a data matrix are the input pixels that
 //! 16 adjacent output pixels read for one tap. A data matrix is used for every output row whose window covers
-//! its image row. The pixels of a pointwise convolution are treated as an image 16 pixels wide.
+//! its image row. The pixels of a pointwise convolution are treated as an image 16 pixels wide. If its data are rows that
+//! something is multiplied by, the work group multiplies the results by that instead.
 
 mod left;
 mod problem;
@@ -94,15 +95,11 @@ pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [us
     packed
 }
 
-/// Returns what the weights of each input channel are multiplied by: the constants of a prologue of rows.
+/// Returns what the weights of each input channel are multiplied by.
 fn weight_factors(context: &Context<'_>, kernel: &Kernel, channels: usize) -> Vec<f32> {
-    let mut factors = vec![1.0; channels];
-    let Some(first) = kernel.prologue.as_deref() else { return factors };
-    for input in ScaledRows::of(context.program, first).map_or_else(Vec::new, |scaled| scaled.weights) {
-        let constant = context.floats(first.inputs[input]);
-        factors.iter_mut().zip(constant.iter()).for_each(|(factor, constant)| *factor *= constant);
-    }
-    factors
+    let first = kernel.prologue.as_deref();
+    let scaled = first.and_then(|first| Some((ScaledRows::of(context.program, first)?, first)));
+    scaled.map_or_else(|| vec![1.0; channels], |(scaled, first)| scaled.factors(context.program, first, channels))
 }
 
 #[cfg(test)]

@@ -19,8 +19,9 @@ pub(super) struct LeftRows {
     pub(super) body: String,
     /// Number of elements of a row.
     depth: usize,
-    /// Whether the array is of vec4s of elements.
-    is_wide: bool,
+    /// Number of elements in one of the array's. An invocation stores all of them, since others may not store parts of a
+    /// vector at the same time.
+    width: usize,
 }
 
 impl LeftRows {
@@ -32,58 +33,67 @@ impl LeftRows {
         kernel: &Kernel,
         ([rows, depth], first, invocations): ([usize; 2], &str, usize),
     ) -> Self {
-        let is_wide = depth.is_multiple_of(4);
-        let mut declarations = match is_wide {
-            true => format!("var<workgroup> left_rows: array<vec4<f32>, {}>;\n", rows * depth / 4),
-            false => format!("var<workgroup> left_rows: array<f32, {}>;\n", rows * depth),
+        let prologue = kernel.prologue.as_deref();
+        let width = width(context, prologue, depth, invocations);
+        let mut declarations = match width {
+            4 => format!("var<workgroup> left_rows: array<vec4<f32>, {}>;\n", rows * depth / 4),
+            _ => format!("var<workgroup> left_rows: array<f32, {}>;\n", rows * depth),
         };
-        let body = match kernel.prologue.as_deref().map(|first| (first, &first.primitive)) {
+        let body = match prologue.map(|first| (first, &first.primitive)) {
             Some((prologue, Primitive::Rows(made))) => {
                 declarations += &format!("var<workgroup> shared_folded: array<f32, {invocations}>;\n");
-                folded(writer, context, (prologue, made), (rows, first, invocations))
+                folded(writer, context, (prologue, made, width), (rows, first, invocations))
             }
             prologue => {
-                let in_vec4s = |prologue: &Kernel| vector_width(context.program, prologue);
-                let width = if is_wide { prologue.map_or(4, |(prologue, _)| in_vec4s(prologue)) } else { 1 };
                 let left = match prologue {
                     Some((prologue, _)) => computed(writer, context, prologue, ("left", width)),
                     None => writer.read(kernel.inputs[0], width),
                 };
-                let units = depth / width;
-                let value = |index: &str| left.floats(&format!("{first} * {units}u + {index}"));
-                let put = |index: &str, value: &str| match width {
-                    4 => format!("left_rows[{index}] = {value};"),
-                    _ => format!("{} = {value};", element(is_wide, index)),
-                };
-                loaded(value, put, rows * units, invocations)
+                let value = |index: &str| left.floats(&format!("{first} * {}u + {index}", depth / width));
+                loaded(value, rows * depth / width, invocations)
             }
         };
-        Self { declarations, body: body + "    workgroupBarrier();\n", depth, is_wide }
+        Self { declarations, body: body + "    workgroupBarrier();\n", depth, width }
     }
 
     /// Returns WGSL of `width` elements of a row from element `k` on, as a vector if there are four. `k` is then a multiple of
     /// 4, and so is the number of elements of a row.
     pub(super) fn elements(&self, row: usize, k: &str, width: usize) -> String {
-        match width {
-            1 => element(self.is_wide, &format!("({k} + {}u)", row * self.depth)),
-            _ => format!("left_rows[({k}) / 4u + {}u]", row * self.depth / 4),
+        let one = |offset: usize| {
+            let index = format!("({k} + {}u)", row * self.depth + offset);
+            if self.width == 4 {
+                format!("left_rows[{index} / 4u][{index} % 4u]")
+            } else {
+                format!("left_rows[{index}]")
+            }
+        };
+        match (width, self.width) {
+            (1, _) => one(0),
+            (_, 4) => format!("left_rows[({k}) / 4u + {}u]", row * self.depth / 4),
+            _ => format!("vec4<f32>({}, {}, {}, {})", one(0), one(1), one(2), one(3)),
         }
     }
+}
+
+/// Returns the number of elements that an invocation stages at once.
+fn width(context: &Context<'_>, prologue: Option<&Kernel>, depth: usize, invocations: usize) -> usize {
+    let in_vec4s = |first: &Kernel| match first.primitive {
+        Primitive::Rows(_) => InRegisters::fits(context, first, invocations),
+        _ => vector_width(context.program, first) == 4,
+    };
+    if depth.is_multiple_of(4) && prologue.is_none_or(in_vec4s) { 4 } else { 1 }
 }
 
 /// Maximum number of elements that an invocation loads before it stores the first.
 const AT_ONCE: usize = 4;
 
-/// Returns WGSL that loads `count` values and puts them where they belong.
-fn loaded(
-    value: impl Fn(&str) -> String,
-    put: impl Fn(&str, &str) -> String,
-    count: usize,
-    invocations: usize,
-) -> String {
+/// Returns WGSL that loads `count` values into the array.
+fn loaded(value: impl Fn(&str) -> String, count: usize, invocations: usize) -> String {
     if count > AT_ONCE * invocations {
-        let put = put("index", &value("index"));
-        return format!("    for (var index = local.x; index < {count}u; index += {invocations}u) {{ {put} }}\n");
+        return format!(
+            "    for (var index = local.x; index < {count}u; index += {invocations}u) {{ left_rows[index] = {}; }}\n",
+            value("index")
+        );
     }
     let turns = 0..count.div_ceil(invocations);
     let load = |turn| {
@@ -91,39 +101,33 @@ fn loaded(
         format!("    let loaded{turn} = {};\n", value(&index))
     };
     let store = |turn| {
-        let index = format!("(local.x + {}u)", turn * invocations);
-        format!("    if ({index} < {count}u) {{ {} }}\n", put(&index, &format!("loaded{turn}")))
+        let index = format!("local.x + {}u", turn * invocations);
+        format!("    if ({index} < {count}u) {{ left_rows[{index}] = loaded{turn}; }}\n")
     };
     turns.clone().map(load).chain(turns.map(store)).collect()
-}
-
-/// Returns WGSL of an element of the array.
-fn element(is_wide: bool, index: &str) -> String {
-    if is_wide { format!("left_rows[{index} / 4u][{index} % 4u]") } else { format!("left_rows[{index}]") }
 }
 
 /// Returns WGSL that computes each row from the reductions of its elements.
 fn folded(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
-    (prologue, made): (&Kernel, &Rows),
+    (prologue, made, width): (&Kernel, &Rows, usize),
     (rows, first, invocations): (usize, &str, usize),
 ) -> String {
     let tiling = Tiling { rows_per_group: 1, workers: invocations };
     let depth = made.extent();
-    let row = match InRegisters::fits(context, prologue, invocations) {
-        true => {
+    let row = match width {
+        4 => {
             let held = InRegisters::new(writer, context, prologue, invocations);
             let put = format!("left_rows[staged * {}u + rSLOT] = value;", depth / 4);
             held.load() + &held.steps(writer, tiling) + &held.each(&made.result, &put)
         }
-        false => {
+        _ => {
             let parts = Parts::of_prologue(writer, context, prologue);
             let (start, steps) = (parts.start("row"), steps(writer, &parts, tiling));
             let (each, load) = (parts.each("worker", &format!("{invocations}u")), parts.element(&made.result));
             let value = expression(&made.result, 1);
-            let to = element(depth.is_multiple_of(4), &format!("(staged * {depth}u + r)"));
-            format!("{start}{steps}{each}{load}        {to} = {value};\n    }}\n")
+            format!("{start}{steps}{each}{load}        left_rows[staged * {depth}u + r] = {value};\n    }}\n")
         }
     };
     format!(

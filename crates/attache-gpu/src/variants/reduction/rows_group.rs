@@ -83,8 +83,8 @@ pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> 
     reduction.depends_on_order(of) && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
-/// Maximum number of partial results that an invocation reduces between two barriers. It loads all of them at once, so that a
-/// few serial steps take less time than barriers.
+/// Maximum number of partial results that an invocation reduces between two barriers. So many serial steps take less time than
+/// the barriers of more levels.
 const BETWEEN_BARRIERS: usize = 16;
 
 /// Returns the levels in which `count` partial results, a power of two, are reduced to one: at each level the first number

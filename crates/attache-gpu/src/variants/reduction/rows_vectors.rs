@@ -96,15 +96,18 @@ pub(in crate::variants) struct InRegisters<'a> {
 }
 
 impl<'a> InRegisters<'a> {
-    /// Whether a kernel of rows can be computed in registers. Sums are not added in order where floats are stored in 16 bits,
-    /// whose rounding is far coarser than what the order changes.
+    /// Whether a kernel of rows can be computed in registers. Sums of floats that are stored in 16 bits are not added in order,
+    /// because their rounding is far coarser than what the order changes.
     pub(in crate::variants) fn fits(context: &Context<'_>, kernel: &Kernel, workers: usize) -> bool {
         let Primitive::Rows(rows) = &kernel.primitive else { return false };
+        let are_rounded = || {
+            let varying = varying(context, kernel, rows);
+            let storage = |input: &usize| context.storages.of(context.source(kernel.inputs[*input]));
+            let is_rounded = |input| matches!(storage(input), StorageFormat::Half | StorageFormat::HalfPairs);
+            varying.iter().all(is_rounded)
+        };
         let is_plain = |step: &RowStep| match step {
-            RowStep::Fold(reduction, of) => {
-                let is_rounded = context.storages.packed() != StorageFormat::F32 && reduction.is_sum();
-                is_rounded || !is_in_order(rows, *reduction, of)
-            }
+            RowStep::Fold(reduction, of) => (reduction.is_sum() && are_rounded()) || !is_in_order(rows, *reduction, of),
             RowStep::Map(_) => true,
             RowStep::Across(..) => false,
         };

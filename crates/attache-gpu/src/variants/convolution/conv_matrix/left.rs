@@ -5,27 +5,20 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Primitive, RowStep};
 
-use super::problem::{Problem, SIDE_VECTORS};
-use crate::kernel::{Kernel, ScaledRows, StorageFormat};
+use super::problem::Problem;
+use crate::kernel::{Kernel, ScaledRows};
 use crate::variants::reduction::reduce::mean_factor;
 use crate::variants::reduction::rows_vectors::fold;
 use crate::wgsl::accessor::Array;
+use crate::wgsl::cooperative_matrix::SIDE;
 use crate::wgsl::epilogue::operand;
-use crate::wgsl::expression::{expression, functions, saturated};
+use crate::wgsl::expression::{expression, functions};
 use crate::wgsl::{Context, Writer};
 
 /// The data, and what the sums of each pixel are multiplied by.
 pub(super) struct Left<'a> {
-    source: Source,
+    data: Array,
     rows: Option<RowScales<'a>>,
-}
-
-/// Where vec4s of the data come from.
-enum Source {
-    /// From memory, as f16.
-    Stored(Array),
-    /// From memory, as floats of 32 bits.
-    Floats(Array),
 }
 
 /// Factors that are computed from the staged rows, see [`ScaledRows`].
@@ -43,25 +36,16 @@ impl<'a> Left<'a> {
         problem: &'a Problem,
     ) -> Self {
         let Some(first) = kernel.prologue.as_deref() else {
-            return Self { source: Source::Stored(writer.read(kernel.inputs[0], 4)), rows: None };
+            return Self { data: writer.read(kernel.inputs[0], 4), rows: None };
         };
         let scaled = ScaledRows::of(context.program, first).expect("applies");
-        let data = first.inputs[scaled.data];
-        let array = writer.read(data, 4);
-        let is_half = context.storages.of(data) == StorageFormat::Half;
-        let source = if is_half { Source::Stored(array) } else { Source::Floats(array) };
-        if !is_half {
-            writer.function(&saturated(4));
-        }
-        Self { source, rows: Some(RowScales { kernel: first, scaled, problem }) }
+        let data = writer.read(first.inputs[scaled.data], 4);
+        Self { data, rows: Some(RowScales { kernel: first, scaled, problem }) }
     }
 
     /// Returns WGSL of a vec4 of f16.
     pub(super) fn vec4(&self, at: &str) -> String {
-        match &self.source {
-            Source::Stored(data) => data.word(at),
-            Source::Floats(data) => format!("vec4<f16>(saturated4({}))", data.floats(at)),
-        }
+        self.data.word(at)
     }
 
     /// Returns WGSL declarations of work-group memory.
@@ -99,7 +83,7 @@ impl RowScales<'_> {
             "    let worker = local.x % {workers}u;
     let pixel = local.x / {workers}u;
     let row = min(top * {}u + pixel, {} - 1u);\n",
-            SIDE_VECTORS * 4,
+            SIDE,
             writer.param(pixels)
         );
         for (index, id) in kernel.inputs.iter().enumerate() {
@@ -143,7 +127,9 @@ impl RowScales<'_> {
                 }
             };
         }
-        let _ = writeln!(text, "    if (worker == 0u) {{ scales[pixel] = ({}).x; }}", expression(&scaled.scale, 4));
+        let scale = expression(&scaled.scale, 4);
+        let power = writer.float_param(scaled.power);
+        let _ = writeln!(text, "    if (worker == 0u) {{ scales[pixel] = ({scale}).x * {power}; }}");
         text
     }
 }

@@ -23,9 +23,6 @@ const MAX_STAGED: usize = 25;
 /// occupancy.
 const MAX_STAGED_IF_BUSY: usize = 9;
 
-/// Number of vec4s of a row of a matrix.
-pub(super) const SIDE_VECTORS: usize = SIDE / 4;
-
 /// Maximum number of loads of eight channels that an invocation has in flight. Each takes four registers.
 const MAX_FETCHES: usize = 14;
 
