@@ -6,6 +6,7 @@
 //! and finite, and that zero points and bounds are in the range of the quantized type.
 #![allow(unreachable_pub)] // A public trait names vector types that are private to this module.
 
+mod blockwise;
 mod bytes;
 mod convolution;
 mod depthwise;
@@ -36,6 +37,7 @@ mod x86;
 
 use attache_base::Element;
 
+pub use blockwise::{BlockwiseMatrix, ByteRows, blockwise_gemm};
 pub use convolution::{PackedIntegerFilter, PackedIntegerTransposeFilter, convolve, transpose_convolve};
 pub use depthwise::{PackedIntegerDepthwise, depthwise};
 pub use dynamic::{quantize_asymmetrically, quantize_symmetrically};
