@@ -34,10 +34,12 @@ def nibbles(data, count):
     return halves.view(np.int8) >> 4
 
 
-def reals(tensor, data):
-    """The dequantized elements of a constant."""
+def reals(tensor, data, block_scales=None):
+    """The dequantized elements of a constant, which may have a scale for each block of a row."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
     values = nibbles(data, count) if tensor.type == schema.TensorType.INT4 else data.view(STORED[tensor.type])[:count]
+    if block_scales is not None:
+        return (values.reshape(block_scales.size, -1) * block_scales[:, None]).reshape(tensor.shape)
     extents = [1] * len(tensor.shape)
     scale = np.asarray(tensor.quantization.scale, np.float32)
     if scale.size > 1:
@@ -48,10 +50,15 @@ def reals(tensor, data):
     return centred * scale.reshape(extents)
 
 
+def is_by_blocks(tensor):
+    """Whether a tensor has a scale for each block of a row."""
+    return tensor.quantization is not None and isinstance(tensor.quantization.details, schema.BlockwiseQuantizationT)
+
+
 def is_stored(tensor):
     """Whether a tensor is quantized."""
     scale = tensor.quantization.scale if tensor.quantization is not None else None
-    return tensor.type in STORED and scale is not None and len(scale) > 0
+    return tensor.type in STORED and (is_by_blocks(tensor) or scale is not None and len(scale) > 0)
 
 
 def dequantized(file):
@@ -73,8 +80,13 @@ def dequantized(file):
                 return None
             if index in signed and tensor.type == schema.TensorType.UINT8:
                 tensor.type, tensor.quantization.zeroPoint = schema.TensorType.INT8, np.zeros(1, np.int64)
+            block_scales = None
+            if is_by_blocks(tensor):
+                scales = model.buffers[graph.tensors[tensor.quantization.details.scales].buffer].data
+                block_scales = np.asarray(scales, np.uint8).view(np.float16).astype(np.float32)
             buffer = schema.BufferT()
-            buffer.data = np.frombuffer(reals(tensor, np.asarray(data, np.uint8)).tobytes(), np.uint8)
+            values = reals(tensor, np.asarray(data, np.uint8), block_scales)
+            buffer.data = np.frombuffer(values.tobytes(), np.uint8)
             model.buffers.append(buffer)
             tensor.type, tensor.buffer, tensor.quantization = schema.TensorType.FLOAT32, len(model.buffers) - 1, None
             replaced += 1

@@ -15,18 +15,23 @@ RESULTS = {"i8": (0.11, 5), "u8": (0.11, 131), "i16": (0.0013, 0), "f32": None}
 BIASES = {"i8": np.int32, "u8": np.int32, "i16": np.int64, "f32": np.float32}
 
 
+def halves(model, numbers):
+    """A constant of 4-bit integers, packed with the lower half of a byte first."""
+    parts = np.append(numbers.ravel() & 15, np.zeros(numbers.size % 2, np.int8)).astype(np.uint8)
+    index = model.constant(parts[0::2] | parts[1::2] << 4)
+    tensor = model.tensors[index]
+    tensor.type, tensor.shape = schema.TensorType.INT4, list(numbers.shape)
+    return index
+
+
 def weights_of(model, draw, shape, axis, scales, bits, zero_point):
-    """Constant weights with this many scales along an axis, or with 1. 4-bit weights are packed, lower half first."""
+    """Constant weights with this many scales along an axis, or with 1."""
     scale = np.linspace(0.004, 0.02, scales)
     points = np.full(scales, zero_point)
     if bits == 8:
         kind = "i8" if zero_point < 100 else "u8"
         return scaled(model, model.constant(some(draw, kind, *shape)), scale, points, axis), scale
-    numbers = draw(*shape, dtype=np.float64, low=-8, high=8).astype(np.int8)
-    halves = np.append(numbers.ravel() & 15, np.zeros(numbers.size % 2, np.int8)).astype(np.uint8)
-    index = model.constant(halves[0::2] | halves[1::2] << 4)
-    tensor = model.tensors[index]
-    tensor.type, tensor.shape = schema.TensorType.INT4, list(shape)
+    index = halves(model, draw(*shape, dtype=np.float64, low=-8, high=8).astype(np.int8))
     return scaled(model, index, scale * 16, points, axis), scale * 16
 
 

@@ -32,6 +32,7 @@ import numpy as np
 
 import forms_arithmetic
 import forms_audio
+import forms_blocks
 import forms_bytes
 import forms_contractions
 import forms_detection
@@ -169,7 +170,7 @@ def main():
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
                    forms_recurrent, forms_stablehlo, forms_random, forms_strings,
-                   forms_audio, forms_types):
+                   forms_audio, forms_types, forms_blocks):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -56,6 +56,7 @@ pub struct Lowering<'a> {
     made: Vec<Option<ValueId>>,
     /// The new values of variables, by the index of the input.
     states: Vec<(usize, ValueId)>,
+    quantized: Quantized,
 }
 
 impl fmt::Debug for Lowering<'_> {
@@ -81,18 +82,24 @@ impl<'a> Lowering<'a> {
             Quantized::View => view::lower(graph, node),
             Quantized::Exact => {
                 let facts = facts(graph, node);
-                Lowering::of(node, facts.clone(), facts)
+                Lowering::of(node, facts.clone(), facts, quantized)
             }
         }
     }
 
     /// Lowers a node. The operator gets the facts `inputs` and `outputs`, in which quantized tensors may be
     /// floats; `stored` are the facts as the graph states them.
-    fn of(node: &Node, (inputs, outputs): Facts<'a>, stored: Facts<'a>) -> Result<Lowered, Unsupported> {
+    fn of(
+        node: &Node,
+        (inputs, outputs): Facts<'a>,
+        stored: Facts<'a>,
+        quantized: Quantized,
+    ) -> Result<Lowered, Unsupported> {
         let (values, made) = (vec![None; inputs.len()], vec![None; outputs.len()]);
         let (program, reads) = (Program::default(), Vec::new());
         let (border, states) = ((inputs.clone(), outputs.clone()), Vec::new());
-        let mut lowering = Lowering { inputs, outputs, stored, border, program, reads, values, made, states };
+        let mut lowering =
+            Lowering { inputs, outputs, stored, border, program, reads, values, made, states, quantized };
         node.op.lower(&mut lowering)?;
         lowering.finish()
     }
@@ -118,6 +125,12 @@ impl<'a> Lowering<'a> {
         }
         let states = self.states.into_iter().map(|(input, _)| input).collect();
         Ok(Lowered { program: self.program, reads: self.reads, states })
+    }
+
+    /// Returns how quantized tensors are computed.
+    #[must_use]
+    pub fn quantized(&self) -> Quantized {
+        self.quantized
     }
 
     /// Whether the node has an input with this index that is not left out.

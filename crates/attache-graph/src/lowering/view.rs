@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use attache_base::{DataType, Quantization};
 use attache_gpu_ir::{Expression, Primitive, Program, Scalar, UnaryOp};
 
-use super::{Lowered, Lowering};
+use super::{Lowered, Lowering, Quantized};
 use crate::{Fact, Graph, Node, Unsupported};
 
 /// Lowers a node whose quantized tensors are computed as floats.
@@ -23,7 +23,7 @@ pub(super) fn lower(graph: &Graph, node: &Node) -> Result<Lowered, Unsupported> 
     let reals: Vec<Cow<'_, Fact>> = outputs.iter().map(|fact| real(fact)).collect::<Result<_, _>>()?;
     let views = inputs.iter().map(|fact| fact.as_deref()).collect();
     let views = (views, reals.iter().map(|fact| &**fact).collect());
-    let mut lowered = Lowering::of(node, views, super::facts(graph, node))?;
+    let mut lowered = Lowering::of(node, views, super::facts(graph, node), Quantized::View)?;
     let moves = moves_only(&lowered.program);
     for (index, fact) in outputs.iter().enumerate() {
         let mut moved = graph.input_facts(node).into_iter().flatten().filter(|input| is_real(input)).peekable();

@@ -16,6 +16,8 @@ pub struct Input {
     pub types: Types,
     /// Whether the input accepts floats of 16 bits as well. The operator gets and gives float32 in their place.
     pub is_narrow_too: bool,
+    /// Whether the input may be a constant that is quantized by blocks.
+    pub is_blockwise_too: bool,
     /// Whether a node may omit the input. An omitted input at the end of the list may also be missing from
     /// the node's list of inputs.
     pub is_optional: bool,
@@ -44,7 +46,8 @@ pub enum Types {
 /// Declares a required input of any type.
 #[must_use]
 pub const fn input(name: &'static str) -> Input {
-    Input { name, types: Types::Any, is_narrow_too: false, is_optional: false, is_repeated: false }
+    let types = Types::Any;
+    Input { name, types, is_narrow_too: false, is_blockwise_too: false, is_optional: false, is_repeated: false }
 }
 
 impl Input {
@@ -59,6 +62,12 @@ impl Input {
     #[must_use]
     pub const fn narrow_too(self) -> Self {
         Self { is_narrow_too: !cfg!(attache_small), ..self }
+    }
+
+    /// Accepts constants that are quantized by blocks too, whose scales the operator's `parse` reads.
+    #[must_use]
+    pub const fn blockwise_too(self) -> Self {
+        Self { is_blockwise_too: true, ..self }
     }
 
     /// Restricts the input to float32.

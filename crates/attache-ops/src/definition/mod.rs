@@ -82,6 +82,11 @@ impl Definition {
         }
     }
 
+    /// Whether this input may be a constant that is quantized by blocks.
+    pub(crate) fn takes_blocks(&self, input: usize) -> bool {
+        inputs::at(self.inputs, input).is_some_and(|declared| declared.is_blockwise_too)
+    }
+
     /// Parses an operator of a file and combines it with the name and input declarations of this definition.
     pub(crate) fn op(&self, declaration: &Declaration<'_>) -> Result<Arc<dyn Op>, OpError> {
         let operator = (self.parse)(declaration)?;

@@ -185,15 +185,9 @@ fn parse(
     let model = callees.model();
     let source = &model.subgraphs()[subgraph];
     let operator = &source.operators[index];
-    for tensor in operator.inputs.iter().flatten().chain(&operator.outputs).map(|index| &source.tensors[*index]) {
-        if tensor.is_sparse {
-            return Err(OpError::unsupported(format!("tensor \"{}\" is sparse", tensor.name)));
-        }
-        if tensor.quantization_details != QuantizationDetails::None {
-            let kind = tensor.quantization_details.name();
-            return Err(OpError::unsupported(format!("tensor \"{}\" has {kind} quantization", tensor.name)));
-        }
-    }
+    let code = &operator.code;
+    let definition: Option<&Definition> = definitions().find(|definition| definition.is(code));
+    check_storage(source, operator, definition)?;
     let options = model.operator_view(subgraph, index);
     let intermediates = operator.intermediates.iter().map(|index| &source.tensors[*index]);
     let intermediates = intermediates.map(|tensor| (tensor.data_type, tensor.quantization.clone())).collect();
@@ -202,16 +196,38 @@ fn parse(
     if let Some(registered) = resolver.op(&declaration) {
         return registered;
     }
-    let code = &operator.code;
     let missing = || match resolver.versions(code) {
         Some(versions) => other_version(code.version, versions, "are registered"),
         None => OpError::unsupported(NOT_IMPLEMENTED),
     };
-    let definition: &Definition = definitions().find(|definition| definition.is(code)).ok_or_else(missing)?;
+    let definition = definition.ok_or_else(missing)?;
     if !definition.versions.contains(&code.version) {
         return Err(other_version(code.version, &definition.versions, "are"));
     }
     definition.op(&declaration)
+}
+
+/// Checks that the tensors of an operator are stored as its definition takes them, if it has one: all elements one after the
+/// other, with no other quantization than by scales and zero points, or by blocks where it takes those.
+fn check_storage(source: &Subgraph, operator: &Operator, definition: Option<&Definition>) -> Result<(), OpError> {
+    let inputs = operator.inputs.iter().enumerate().filter_map(|(index, tensor)| Some((Some(index), (*tensor)?)));
+    for (input, tensor) in inputs.chain(operator.outputs.iter().map(|tensor| (None, *tensor))) {
+        let tensor = &source.tensors[tensor];
+        if tensor.is_sparse {
+            return Err(OpError::unsupported(format!("tensor \"{}\" is sparse", tensor.name)));
+        }
+        let takes_blocks = || input.zip(definition).is_some_and(|(input, definition)| definition.takes_blocks(input));
+        let is_taken = match tensor.quantization_details {
+            QuantizationDetails::None => true,
+            QuantizationDetails::Blockwise { .. } => takes_blocks(),
+            _ => false,
+        };
+        if !is_taken {
+            let kind = tensor.quantization_details.name();
+            return Err(OpError::unsupported(format!("tensor \"{}\" has {kind} quantization", tensor.name)));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the error for a version that is not among `versions`, which `are` implemented or registered.

@@ -7,6 +7,7 @@ use attache_gpu_ir::{Gather, Primitive};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
+use crate::shared::block_scales::BlockScales;
 use crate::shared::quantized::{Channels, unpack_nibbles};
 use crate::shared::support::{countable, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
@@ -14,7 +15,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::EMBEDDING_LOOKUP),
     versions: 1..=5,
-    inputs: &[input("ids").of(&[DataType::Int32]), input("params")],
+    inputs: &[input("ids").of(&[DataType::Int32]), input("params").blockwise_too()],
     parse,
 }];
 
@@ -25,11 +26,13 @@ const STORED: [DataType; 4] = [DataType::Int8, DataType::UInt8, DataType::Int4, 
 struct EmbeddingLookup {
     /// The type of the output's elements.
     data_type: DataType,
+    /// The scales of a table that is quantized by blocks.
+    blocks: Option<BlockScales>,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let output = declaration.outputs.first().ok_or_else(|| OpError::invalid("it has no output"))?;
-    Ok(Box::new(EmbeddingLookup { data_type: output.data_type }))
+    Ok(Box::new(EmbeddingLookup { data_type: output.data_type, blocks: BlockScales::of(declaration, 1)? }))
 }
 
 /// Returns the scales of a table's rows, or the only one.
@@ -77,6 +80,9 @@ impl EmbeddingLookup {
         }
         if self.data_type == DataType::Float32 && STORED.contains(&table.data_type) {
             let Some(shape) = &table.shape else { return Ok(()) };
+            if let Some(blocks) = &self.blocks {
+                return blocks.check(shape);
+            }
             return scales(table.data_type, table.quantization.as_ref(), shape).map(|_| ());
         }
         let (from, to) = (table.data_type, self.data_type);
@@ -123,11 +129,24 @@ impl Operator for EmbeddingLookup {
             }
             return Ok(());
         }
-        let scales = scales(table.data_type, table.quantization, table.shape)?;
+        let stated;
+        let (block, scales) = match &self.blocks {
+            Some(blocks) => {
+                blocks.check(table.shape)?;
+                (blocks.block, &blocks.scales[..])
+            }
+            None => {
+                stated = scales(table.data_type, table.quantization, table.shape)?;
+                (length, &stated[..])
+            }
+        };
         for (position, target) in positions.iter().zip(output.values::<f32>()?.chunks_exact_mut(length)) {
-            let scale = if scales.len() == 1 { scales[0] } else { scales[*position] };
-            let values = row(table, *position, length).into_iter().map(|value| value as f32 * scale);
-            target.iter_mut().zip(values).for_each(|(target, value)| *target = value);
+            let scales = if scales.len() == 1 { scales } else { &scales[position * (length / block)..] };
+            let values = row(table, *position, length);
+            let blocks = target.chunks_exact_mut(block).zip(values.chunks_exact(block)).zip(scales);
+            for ((target, values), scale) in blocks {
+                target.iter_mut().zip(values).for_each(|(target, value)| *target = *value as f32 * scale);
+            }
         }
         Ok(())
     }
@@ -139,11 +158,15 @@ impl Operator for EmbeddingLookup {
             // Constant indices out of range are refused: a device would clamp them, but the CPU reports the error.
             positions(&values, table[0]).map_err(refuse)?;
         }
-        let (ids, data) = (Shape::from([ids[0], 1]), lowering.input(1)?);
+        let ids = Shape::from([ids[0], 1]);
+        let data = match self.blocks.as_ref().and_then(|blocks| blocks.dequantized(fact)) {
+            Some(reals) => lowering.constant(reals)?,
+            None => lowering.input(1)?,
+        };
         let indices = lowering.input(0)?;
         let indices = lowering.reshape(indices, &ids)?;
         let rows = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[data, indices])?;
-        if fact.data_type == lowering.output_fact(0)?.data_type {
+        if self.blocks.is_some() || fact.data_type == lowering.output_fact(0)?.data_type {
             return lowering.output(0, rows);
         }
         let scales = scales(fact.data_type, fact.quantization.as_ref(), table).map_err(refuse)?;

@@ -1,18 +1,20 @@
 //! FULLY_CONNECTED: the product of the input, a matrix of rows, and a transposed weight matrix, plus an
 //! optional bias.
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::ValueId;
-use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
+use attache_graph::{Eval, Inferred, Lowering, OpError, Quantized as Computed, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
-    self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
+    self, BlockwiseMatrix, ByteRows, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero,
+    blockwise_gemm, int16x8_gemm,
 };
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
 use crate::definition::activation;
+use crate::shared::block_scales::BlockScales;
 use crate::shared::contraction;
 use crate::shared::contraction::{
     Arithmetic, OperandLayout, Quantized, RequantizationParameters, ScalePrecision, WeightScales, bias_of,
@@ -29,7 +31,7 @@ use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Builtin(BuiltinOperator::FULLY_CONNECTED),
     versions: 1..=14,
-    inputs: &[input("input"), input("weights"), input("bias").optional()],
+    inputs: &[input("input"), input("weights").blockwise_too(), input("bias").optional()],
     parse,
 }];
 
@@ -43,6 +45,8 @@ struct FullyConnected {
     /// Whether rows of float inputs are quantized with a zero point, rather than symmetrically, for a product
     /// with quantized weights.
     is_asymmetric: bool,
+    /// The scales of weights that are quantized by blocks.
+    blocks: Option<BlockScales>,
 }
 
 fn parse(declaration: &Declaration<'_>) -> Parsed {
@@ -52,8 +56,9 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
         return Err(OpError::unsupported("weights in the shuffled format are not implemented"));
     }
     let activation = activation(options.fused_activation_function())?;
-    let is_asymmetric = options.asymmetric_quantize_inputs();
-    Ok(Box::new(FullyConnected { activation, keep_num_dims: options.keep_num_dims(), is_asymmetric }))
+    let (keep_num_dims, is_asymmetric) = (options.keep_num_dims(), options.asymmetric_quantize_inputs());
+    let blocks = BlockScales::of(declaration, 1)?;
+    Ok(Box::new(FullyConnected { activation, keep_num_dims, is_asymmetric, blocks }))
 }
 
 /// The extents of the matrix product: `rows` (M), `depth` (K) and `outputs` (N).
@@ -205,6 +210,36 @@ impl FullyConnected {
         fused::finish(engine, self.activation, output);
         Ok(())
     }
+
+    /// Multiplies floats by weights that are quantized by blocks. Each row of the input is quantized to bytes with a zero
+    /// point, whatever the options say, as TensorFlow Lite does.
+    fn eval_blocks(&self, eval: &mut Eval<'_>, depth: usize, blocks: &BlockScales) -> Result<(), OpError> {
+        let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        blocks.check(weights.shape)?;
+        let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
+        let engine = Engine::new(eval.parallel);
+        let rows = Quantized::new(engine, input.values()?, depth, false);
+        let rows = ByteRows { bytes: &rows.bytes, scales: &rows.scales, zero_points: &rows.zero_points };
+        let BlockScales { block, scales } = blocks;
+        let weights = BlockwiseMatrix { nibbles: weights.bytes, depth, block: *block, scales, bias };
+        let output = eval.outputs[0].values()?;
+        blockwise_gemm(engine, rows, weights, fused::clamp(self.activation), output);
+        fused::finish(engine, self.activation, output);
+        Ok(())
+    }
+
+    /// Adds the weights to the program as floats of this shape, of which it keeps the integers if they have few scales.
+    fn lower_weights(&self, lowering: &mut Lowering<'_>, shape: Shape) -> Result<ValueId, Unsupported> {
+        if let Some(blocks) = self.blocks.as_ref().filter(|_| lowering.quantized() == Computed::View) {
+            let weights = blocks.dequantized(lowering.stored_input(1)?);
+            let weights = weights.ok_or_else(|| Unsupported::new("weights by blocks that do not fit their scales"))?;
+            return lowering.constant(Constant { shape, ..weights });
+        }
+        match lowering.quantized_constant(1, &shape) {
+            Some(weights) => Ok(weights),
+            None => float_as(lowering, 1, shape),
+        }
+    }
 }
 
 /// Indices of the inputs rows, weights and bias.
@@ -239,13 +274,21 @@ fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
 impl Operator for FullyConnected {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let (input, weights, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
-        arithmetic(input.data_type, weights.data_type)?.check_types(inputs, OPERANDS, AXIS)?;
-        let data_type = input.data_type;
+        let (data_type, arithmetic) = (input.data_type, arithmetic(input.data_type, weights.data_type)?);
+        match (&self.blocks, arithmetic) {
+            (None, _) => arithmetic.check_types(inputs, OPERANDS, AXIS)?,
+            (Some(_), Arithmetic::Dynamic) => arithmetic.check_bias(inputs, OPERANDS[2])?,
+            (Some(_), _) => {
+                let text = format!("weights that are quantized by blocks, with activations of type {data_type}");
+                return Err(OpError::unsupported(text));
+            }
+        }
         let (Some(input), Some(weights)) = (&input.shape, &weights.shape) else {
             return Ok(vec![Inferred::unknown(data_type)]);
         };
         let product = MatrixSize::new(input, weights)?;
         check_bias(2, bias, product.outputs)?;
+        self.blocks.as_ref().map_or(Ok(()), |blocks| blocks.check(weights))?;
         Ok(vec![Inferred::new(data_type, self.output(input, &product)?)])
     }
 
@@ -257,7 +300,12 @@ impl Operator for FullyConnected {
     fn working_memory(&self, inputs: Facts<'_>, _: &[&Shape]) -> Option<WorkingMemory> {
         let [input, weights] = inputs.required();
         let from = input.shape.as_ref()?;
-        let MatrixSize { depth, outputs, .. } = MatrixSize::new(from, weights.shape.as_ref()?).ok()?;
+        let MatrixSize { depth, outputs, rows } = MatrixSize::new(from, weights.shape.as_ref()?).ok()?;
+        if self.blocks.is_some() {
+            // The quantized input and the transposed output; the weights are not copied.
+            let scratch = converted(from).saturating_add(product(&[rows, outputs, 4]));
+            return Some(WorkingMemory { kept: 0, scratch });
+        }
         let memory = of_weights(weights, packed(weights.data_type, 1, [outputs, depth], depth));
         Some(WorkingMemory { scratch: memory.scratch.saturating_add(converted(from)), ..memory })
     }
@@ -265,6 +313,9 @@ impl Operator for FullyConnected {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, weights) = (eval.input(0)?, eval.input(1)?);
         let product = MatrixSize::new(input.shape, weights.shape)?;
+        if let Some(blocks) = &self.blocks {
+            return self.eval_blocks(eval, product.depth, blocks);
+        }
         match arithmetic(input.data_type, weights.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &product),
             Arithmetic::Bytes => self.eval_bytes(eval, &product),
@@ -299,11 +350,7 @@ impl Operator for FullyConnected {
             return lowering.output(0, output);
         }
         let data = float_as(lowering, 0, Shape::from([rows, 1, 1, depth]))?;
-        let filter = Shape::from([outputs, 1, 1, depth]);
-        let weights = match lowering.quantized_constant(1, &filter) {
-            Some(weights) => weights,
-            None => float_as(lowering, 1, filter)?,
-        };
+        let weights = self.lower_weights(lowering, Shape::from([outputs, 1, 1, depth]))?;
         let layout = OperandLayout { operands: [0, 1, 2], axis: AXIS, transposed: false, is_depthwise: false };
         let sums = convolution::sums(lowering, &convolution, &layout, [data, weights])?;
         let result = fused::lower(lowering, self.activation, sums)?;
@@ -319,7 +366,7 @@ mod tests {
     use super::*;
 
     fn output(keep_num_dims: bool, input: &[usize], weights: &[usize]) -> Result<Shape, OpError> {
-        let op = FullyConnected { activation: Activation::None, keep_num_dims, is_asymmetric: false };
+        let op = FullyConnected { activation: Activation::None, keep_num_dims, is_asymmetric: false, blocks: None };
         let [input, weights] = [input, weights].map(|shape| Fact::new(DataType::Float32, shape));
         Ok(DEFINITIONS[0].infer(&op, &[Some(&input), Some(&weights)])?.remove(0).shape.unwrap())
     }

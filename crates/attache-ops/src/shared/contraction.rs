@@ -79,14 +79,7 @@ impl Arithmetic {
     /// Checks the bias and the scales of an operator's inputs as [`check`](Self::check) does.
     pub(crate) fn check_types(self, inputs: Facts<'_>, operands: [usize; 3], axis: usize) -> Result<(), OpError> {
         let (arithmetic, [activations, weights]) = (self, [0, 1].map(|index| inputs.fact(operands[index])));
-        if let Some(bias) = inputs.optional(operands[2]) {
-            let allowed: &[DataType] = match arithmetic {
-                Self::Float | Self::Dynamic => &[DataType::Float32],
-                Self::Bytes => &[DataType::Int32],
-                Self::Wide => &[DataType::Int64, DataType::Int32],
-            };
-            one_of(format_args!("input {}", operands[2]), bias.data_type, allowed)?;
-        }
+        self.check_bias(inputs, operands[2])?;
         if let Self::Bytes | Self::Wide = arithmetic {
             QuantizationParameters::new(activations.data_type, activations.quantization.as_ref())?;
         }
@@ -95,6 +88,17 @@ impl Arithmetic {
             WeightScales::new(weights.data_type, weights.quantization.as_ref(), axis, outputs)?;
         }
         Ok(())
+    }
+
+    /// Checks the type of the bias, the optional input with this index.
+    pub(crate) fn check_bias(self, inputs: Facts<'_>, index: usize) -> Result<(), OpError> {
+        let Some(bias) = inputs.optional(index) else { return Ok(()) };
+        let allowed: &[DataType] = match self {
+            Self::Float | Self::Dynamic => &[DataType::Float32],
+            Self::Bytes => &[DataType::Int32],
+            Self::Wide => &[DataType::Int64, DataType::Int32],
+        };
+        one_of(format_args!("input {index}"), bias.data_type, allowed)
     }
 }
 

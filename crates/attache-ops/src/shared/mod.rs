@@ -1,6 +1,7 @@
 //! Code shared by several operators: checks, conversions, arithmetic of quantized tensors, and operator families such
 //! as convolutions, reductions and resizing.
 
+pub(crate) mod block_scales;
 pub(crate) mod blocks;
 pub(crate) mod byte_products;
 pub(crate) mod callee;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use attache::diff::{Difference, Tolerance, Trace, TraceInput};
+use attache::model::{QuantizationDetails, Tensor};
 use attache::{DataType, Delegate, Error, Interpreter, InterpreterBuilder, Limits, Model, Shape};
 
 /// Minimum number of golden cases in `conformance/cases`, so that missing cases are a failure.
@@ -203,7 +204,9 @@ impl Case {
     #[allow(dead_code)] // Used by a single test binary.
     pub(crate) fn is_quantized(&self) -> bool {
         let subgraphs = self.model.subgraphs().iter();
-        subgraphs.flat_map(|subgraph| &subgraph.tensors).any(|tensor| tensor.quantization.is_some())
+        let is_by_blocks = |tensor: &Tensor| tensor.quantization_details != QuantizationDetails::None;
+        let mut tensors = subgraphs.flat_map(|subgraph| &subgraph.tensors);
+        tensors.any(|tensor| tensor.quantization.is_some() || is_by_blocks(tensor))
     }
 
     /// Checks the case like [`Case::check`], for an interpreter that may leave operators to the CPU. With the
