@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use attache::model::{Operator, Subgraph, Tensor};
+use attache::model::{Operator, QuantizationDetails, Subgraph, Tensor};
 use attache::{DataType, Model};
 use serde_json::{Value, json};
 
@@ -66,7 +66,8 @@ impl Kind {
 
 /// Returns the element type of a float or quantized tensor; `None` for other tensors.
 fn numbers(tensor: &Tensor) -> Option<DataType> {
-    let has_scale = tensor.quantization.as_ref().is_some_and(|quantization| !quantization.scale.is_empty());
+    let is_by_blocks = matches!(tensor.quantization_details, QuantizationDetails::Blockwise { .. });
+    let has_scale = is_by_blocks || tensor.quantization.as_ref().is_some_and(|one| !one.scale.is_empty());
     match tensor.data_type {
         DataType::Float16 | DataType::Float32 => Some(tensor.data_type),
         DataType::Int4 | DataType::Int8 | DataType::UInt8 | DataType::Int16 if has_scale => Some(tensor.data_type),
