@@ -28,6 +28,7 @@ static STEPS: &[Step] = &[
         run: || clippy(&["--package", "attache", "--all-targets", "--no-default-features"]),
     },
     Step { name: "combinations of features", is_deep: true, run: check_features },
+    Step { name: "fuzz targets", is_deep: true, run: || clippy(&["--manifest-path", "fuzz/Cargo.toml"]) },
     Step { name: "packages", is_deep: true, run: package },
     Step { name: "documentation", is_deep: false, run: document },
     Step { name: "tests", is_deep: false, run: test },
