@@ -197,6 +197,9 @@ impl Operator for Numbers {
         match self.form {
             QuantizedReduction::Sum if is_exact(lowering, 0) => return self.folding.lower_sum(lowering, false),
             QuantizedReduction::Product if is_exact(lowering, 0) => {
+                if lowering.input_fact(0)?.quantization.is_none() {
+                    return self.folding.lower_integer_product(lowering);
+                }
                 return Err(Unsupported::new(
                     "products of stored numbers are rescaled one after the other, in 64 bits",
                 ));

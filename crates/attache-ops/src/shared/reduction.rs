@@ -17,6 +17,7 @@ use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_kernels::reduce;
 
 use crate::shared::exact::{affine, as_reals, as_stored, entries, integers, rescaled};
+use crate::shared::integers::wrapped;
 use crate::shared::quantized::{
     QuantizationParameters, SUMS_OF_64_BITS, is_stored, range, require_symmetric, with_stored,
 };
@@ -275,6 +276,15 @@ impl Folding {
         let reals = as_reals(lowering, input)?;
         let folded = self.fold(lowering, reduction, reals)?;
         let output = as_stored(lowering, folded)?;
+        lowering.output(0, output)
+    }
+
+    /// Emits the product of integers of fewer than 32 bits without a scale, wrapped to their type, as output 0.
+    pub(crate) fn lower_integer_product(self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let (data_type, shape) = (lowering.input_fact(0)?.data_type, lowering.output_shape(0)?.clone());
+        let input = lowering.input(0)?;
+        let product = self.fold(lowering, ReduceOp::Product, input)?;
+        let output = lowering.int_map(wrapped(IntExpression::Input(0), data_type), &shape, &[product])?;
         lowering.output(0, output)
     }
 
