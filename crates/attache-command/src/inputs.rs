@@ -344,10 +344,20 @@ fn fill_all(to: &mut Interpreter) -> Result<(), Failure> {
 fn fill_at_random(to: &mut Interpreter, index: usize, random: &mut Random) -> Result<(), Failure> {
     let info = &to.inputs()[index];
     if info.data_type == DataType::String {
+        require_memory(info.shape.elements().saturating_mul(BYTES_OF_A_WORD))?;
         let words = random.words(info.shape.elements());
         return Ok(to.write_strings(index, &words)?);
     }
     fill_with(to, index, |data_type, count| random.bytes(data_type, count))
+}
+
+/// An upper bound of the memory for a random word, with the allocator's share.
+const BYTES_OF_A_WORD: usize = 64;
+
+/// Fails unless there is memory for random elements of this size. A file may state any shape.
+fn require_memory(bytes: usize) -> Result<(), Failure> {
+    let failed = |_| Failure::unsupported(format!("there is no memory for {bytes} bytes of random numbers"));
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(failed)
 }
 
 /// Fills an input with Gaussian random numbers around the middle of its type's range.
@@ -361,6 +371,7 @@ fn fill_with(
     bytes: impl FnOnce(DataType, usize) -> Option<Vec<u8>>,
 ) -> Result<(), Failure> {
     let info = &to.inputs()[index];
+    require_memory(info.data_type.byte_size(info.shape.elements()).unwrap_or(0))?;
     let bytes = bytes(info.data_type, info.shape.elements()).ok_or_else(|| {
         let name = Console::plain().name(&info.name);
         let reason =
@@ -368,4 +379,15 @@ fn fill_with(
         Failure::unsupported(format!("{reason}; give it a file with --input"))
     })?;
     Ok(to.write_bytes(index, &bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_need_memory() {
+        assert!(require_memory(1 << 20).is_ok());
+        assert!(require_memory(usize::MAX).is_err());
+    }
 }
