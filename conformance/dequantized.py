@@ -6,7 +6,7 @@
 TensorFlow Lite's CPU quantizes at run time the activations that are combined with 8-bit weights. A device that keeps
 them as floats is closer to the trained model. For each folder at or below CASES_DIR with a model.tflite, the script
 writes a case below OUT_DIR: the same model and inputs, with the outputs of LiteRT's reference kernels for the model
-in which each 4-bit or 8-bit constant with a scale is replaced by its dequantized float32 elements. A model of another
+in which each constant of 2, 4 or 8 bits with a scale is replaced by its dequantized float32 elements. A model of another
 kind is an error.
 """
 
@@ -19,25 +19,26 @@ import numpy as np
 from model_writer import pack, parse, run, schema
 
 STORED = {getattr(schema.TensorType, name): dtype for name, dtype in
-          (("INT4", np.int8), ("INT8", np.int8), ("UINT8", np.uint8), ("INT16", np.int16))}
+          (("INT2", np.int8), ("INT4", np.int8), ("INT8", np.int8), ("UINT8", np.uint8), ("INT16", np.int16))}
 
 
 # Operators whose kernels read 8-bit weights as signed, also those that are declared as UINT8.
-MEMORIES = {getattr(schema.BuiltinOperator, name) for name in (
-    "LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_LSTM",
-    "BIDIRECTIONAL_SEQUENCE_RNN")}
+SIGNED = {getattr(schema.BuiltinOperator, name) for name in (
+    "CONV_2D", "FULLY_CONNECTED", "LSTM", "RNN", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN",
+    "BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN")}
 
 
-def nibbles(data, count):
-    """Unpacks 4-bit integers. The lower half of a byte comes first."""
-    halves = np.stack([data << 4, data & 0xF0], axis=1).reshape(-1)[:count]
-    return halves.view(np.int8) >> 4
+def unpacked(data, bits, count):
+    """Unpacks integers of 4 or 2 bits. The lowest bits of a byte come first."""
+    highest = np.stack([data << (8 - bits - place) for place in range(0, 8, bits)], axis=1).reshape(-1)[:count]
+    return highest.view(np.int8) >> (8 - bits)
 
 
 def reals(tensor, data, block_scales=None):
     """The dequantized elements of a constant, which may have a scale for each block of a row."""
     count = int(np.prod(tensor.shape, dtype=np.int64))
-    values = nibbles(data, count) if tensor.type == schema.TensorType.INT4 else data.view(STORED[tensor.type])[:count]
+    bits = {schema.TensorType.INT4: 4, schema.TensorType.INT2: 2}.get(tensor.type, 8)
+    values = unpacked(data, bits, count) if bits < 8 else data.view(STORED[tensor.type])[:count]
     if block_scales is not None:
         return (values.reshape(block_scales.size, -1) * block_scales[:, None]).reshape(tensor.shape)
     extents = [1] * len(tensor.shape)
@@ -70,8 +71,8 @@ def dequantized(file):
     for graph in model.subgraphs:
         readers = (operator for operator in graph.operators if operator.opcodeIndex in dequantize)
         stays = {index for operator in readers for index in operator.inputs}
-        memories = (operator for operator in graph.operators if codes[operator.opcodeIndex] in MEMORIES)
-        signed = {index for operator in memories for index in operator.inputs}
+        readers = (operator for operator in graph.operators if codes[operator.opcodeIndex] in SIGNED)
+        signed = {index for operator in readers for index in operator.inputs}
         for index, tensor in enumerate(graph.tensors):
             if index in stays or not is_stored(tensor):
                 continue

@@ -7,13 +7,14 @@ scale, and XNNPACK quantizes rows otherwise. The kernel leaves a fused activatio
 import numpy as np
 
 from forms import int32
-from forms_contractions import halves
+from forms_quantized import packed
 from model_writer import options, schema
 
 
 def by_blocks(model, draw, shape, block):
     """A constant matrix of 4-bit integers with a float16 scale for each block of a row."""
-    index = halves(model, draw(*shape, dtype=np.float64, low=-8, high=8).astype(np.int8))
+    index = model.constant(packed(draw(*shape, dtype=np.float64, low=-8, high=8).astype(np.int8), 4))
+    model.tensors[index].type, model.tensors[index].shape = schema.TensorType.INT4, list(shape)
     details, quantization = schema.BlockwiseQuantizationT(), schema.QuantizationParametersT()
     rows, depth = shape
     details.scales = model.constant(draw(rows, depth // block, low=0.02, high=0.3).astype(np.float16))

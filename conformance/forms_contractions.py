@@ -7,7 +7,7 @@ f32 if float activations are combined with quantized weights.
 import numpy as np
 
 from forms import SAME, VALID, int32
-from forms_quantized import REFERENCE, TYPES, scaled, some
+from forms_quantized import REFERENCE, TYPES, packed, scaled, some
 from model_writer import Activation, options, schema
 
 SCALES = {"i8": (0.02, -7), "u8": (0.02, 120), "i16": (2.0**-11, 0), "f32": None}
@@ -15,31 +15,34 @@ RESULTS = {"i8": (0.11, 5), "u8": (0.11, 131), "i16": (0.0013, 0), "f32": None}
 BIASES = {"i8": np.int32, "u8": np.int32, "i16": np.int64, "f32": np.float32}
 
 
-def halves(model, numbers):
-    """A constant of 4-bit integers, packed with the lower half of a byte first."""
-    parts = np.append(numbers.ravel() & 15, np.zeros(numbers.size % 2, np.int8)).astype(np.uint8)
-    index = model.constant(parts[0::2] | parts[1::2] << 4)
-    tensor = model.tensors[index]
-    tensor.type, tensor.shape = schema.TensorType.INT4, list(numbers.shape)
-    return index
+def weights_of(model, draw, shape, axis, scales, bits, zero_point, old=False):
+    """Constant weights with this many scales along an axis, or with 1. Those of 4 and 2 bits are packed, lowest bits first.
 
-
-def weights_of(model, draw, shape, axis, scales, bits, zero_point):
-    """Constant weights with this many scales along an axis, or with 1."""
+    Old files declare signed weights as UINT8.
+    """
     scale = np.linspace(0.004, 0.02, scales)
     points = np.full(scales, zero_point)
     if bits == 8:
         kind = "i8" if zero_point < 100 else "u8"
-        return scaled(model, model.constant(some(draw, kind, *shape)), scale, points, axis), scale
-    index = halves(model, draw(*shape, dtype=np.float64, low=-8, high=8).astype(np.int8))
-    return scaled(model, index, scale * 16, points, axis), scale * 16
+        index = scaled(model, model.constant(some(draw, kind, *shape)), scale, points, axis)
+        if old:
+            model.tensors[index].type = schema.TensorType.UINT8
+        return index, scale
+    most = 1 << (bits - 1)
+    numbers = draw(*shape, dtype=np.float64, low=-most, high=most)
+    numbers = (np.floor(numbers) if bits == 2 else numbers).astype(np.int8)
+    index = model.constant(packed(numbers, bits))
+    tensor = model.tensors[index]
+    tensor.type, tensor.shape = getattr(schema.TensorType, f"INT{bits}"), list(shape)
+    scale = scale * (128 // most)
+    return scaled(model, index, scale, points, axis), scale
 
 
 def contraction(suite, operator, form, kind, image, shape, axis, table, scales=1, bits=8, weight_point=0, bias=True,
-                wanted=None, version=1, **fields):
+                wanted=None, version=1, old=False, **fields):
     """A case of one operator with constant weights of this shape, whose output channels are along `axis`."""
     def build(model, draw):
-        weights, scale = weights_of(model, draw, shape, axis, scales, bits, weight_point)
+        weights, scale = weights_of(model, draw, shape, axis, scales, bits, weight_point, old)
         if kind == "f32":
             data, unit = model.input(draw(*image)), 1
         else:
@@ -82,6 +85,7 @@ def convolution(suite):
     case("filter_exceeds_image", "u8", (1, 2, 3, 3), (5, 5, 5, 3), weight_point=121, **window(dilation=one))
     case("dilated", "u8", (1, 9, 8, 3), (5, 3, 3, 3), weight_point=134, **window(dilation=(3, 2)))
     case("dynamic", "f32", (3, 5, 6, 5), filters, version=5, **window(dilation=one))
+    case("dynamic_old", "f32", (3, 5, 6, 5), filters, old=True, version=2, **window(dilation=one))
     case("dynamic_by_channel", "f32", (3, 5, 6, 5), filters, scales=6, version=5,
          **window(VALID, dilation=one, activation=Activation.RELU))
 
@@ -143,6 +147,11 @@ def fully_connected(suite):
     case("dynamic_asymmetric", "f32", rows, weights, asymmetric=True, version=9)
     case("dynamic_by_channel", "f32", rows, weights, scales=9, activation=Activation.RELU, version=12)
     case("dynamic_half_bytes", "f32", rows, weights, bits=4, bias=False, version=10)
+    case("dynamic_old", "f32", rows, weights, old=True, version=3)
+    case("dynamic_old_by_channel", "f32", rows, weights, scales=9, activation=Activation.RELU6, old=True, version=12)
+    for kind, form in (("i8", "quarter_bytes"), ("i16", "wide_quarter_bytes"), ("f32", "dynamic_quarter_bytes")):
+        case(form, kind, rows, weights, bits=2, version=14)
+        case(f"{form}_by_channel", kind, (2, 3, 16), (9, 16), scales=9, bits=2, bias=False, activation=Activation.RELU, version=14)
 
 
 def batch_matmul(suite):

@@ -76,14 +76,39 @@ def conversions(suite):
         stored(suite, "QUANTIZE", form, [(source[0], None, *source[1:])], target, version=2)
 
 
-def nibbles(suite):
-    def build(model, draw):
-        packed = model.constant(np.arange(0, 256, 37, dtype=np.uint8))
-        tensor = model.tensors[packed]
-        tensor.type, tensor.shape = schema.TensorType.INT4, [13]
-        return [model.operator("DEQUANTIZE", [scaled(model, packed, 0.25, 1)], version=6)]
+def packed(numbers, bits):
+    """Integers of less than 8 bits, several a byte, the first in the lowest bits."""
+    each = 8 // bits
+    numbers = np.append(numbers.ravel().astype(np.int64) & ((1 << bits) - 1), np.zeros(-numbers.size % each, np.int64)).reshape(-1, each)
+    return (numbers << np.arange(0, 8, bits)).sum(1).astype(np.uint8)
 
-    suite.case("DEQUANTIZE", "nibbles", build, "i4", REFERENCE)
+
+def nibbles(suite):
+    def case(form, type_name, shape, *quantization, version=6):
+        def build(model, draw):
+            bits = int(type_name[-1])
+            values = model.constant((37 * np.arange((np.prod(shape) * bits + 7) // 8)).astype(np.uint8))
+            tensor = model.tensors[values]
+            tensor.type, tensor.shape = getattr(schema.TensorType, type_name), list(shape)
+            return [model.operator("DEQUANTIZE", [scaled(model, values, *quantization)], version=version)]
+
+        suite.case("DEQUANTIZE", form, build, "i4", REFERENCE)
+
+    case("nibbles", "INT4", (13,), 0.25, 1)
+    case("nibbles_by_channel", "INT4", (3, 5), (0.25, 3, 0.01), (0, 0, 0), 0)
+    case("nibbles_without_sign", "UINT4", (13,), 0.25, 9)
+    case("nibbles_without_sign_by_channel", "UINT4", (2, 3), (0.25, 3, 0.01), (0, 15, 7), 1)
+    case("quarter_bytes", "INT2", (3, 7), 0.25, -1)
+    case("quarter_bytes_by_channel", "INT2", (2, 3, 2), (0.25, 3, 0.01), (0, 0, 0), 1)
+
+    for name, point in (("INT4", -2), ("UINT4", 5)):
+        for version in (4, 5, 6):
+            def to_nibbles(model, draw):
+                index = model.operator("QUANTIZE", [model.input(draw(3, 7, low=-5, high=5))], version=version, dtype=np.int8)
+                model.tensors[index].type = getattr(schema.TensorType, name)
+                return [model.operator("DEQUANTIZE", [scaled(model, index, 0.4, point)], version=6)]
+
+            suite.case("QUANTIZE", f"to_{name.lower()}_{version}", to_nibbles, "f32", REFERENCE)
 
 
 def different_scales(suite):

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::{AlignedBuffer, DataType, Element, Shape, Strings};
+use crate::{AlignedBuffer, DataType, Element, Shape, Strings, small_integers};
 
 /// A range of bytes of a reference-counted owner (a mapped file or a vector). Clones share the owner and copy
 /// no bytes.
@@ -149,8 +149,8 @@ impl Constant {
         }
     }
 
-    /// Returns the elements of an `INT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `UINT16`, `INT32`, `UINT32` or `INT64`
-    /// constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
+    /// Returns the elements of an `INT2`, `INT4`, `UINT4`, `INT8`, `UINT8`, `BOOL`, `INT16`, `UINT16`, `INT32`, `UINT32` or
+    /// `INT64` constant widened to `i64`, with `true` as 1. `None` for other types or if there are too few bytes.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         self.converted(|integer| integer)
@@ -168,12 +168,11 @@ impl Constant {
             Some(constant.values::<T>()?.iter().map(|value| convert((*value).into())).collect())
         }
         match self.data_type {
-            // Two elements per byte, the first in the low four bits. Shifting each element to the high four
-            // bits and back down sign-extends it.
-            DataType::Int4 => {
+            DataType::Int2 | DataType::Int4 | DataType::UInt4 => {
                 let elements = self.shape.elements();
-                let halves = self.bytes.get(..elements.div_ceil(2))?.iter().flat_map(|byte| [byte << 4, *byte]);
-                Some(halves.take(elements).map(|half| convert(i64::from(half as i8 >> 4))).collect())
+                let bytes = self.bytes.get(..self.data_type.byte_size(elements)?)?;
+                let integers = small_integers::unpack(self.data_type, bytes, elements)?;
+                Some(integers.into_iter().map(|integer| convert(i64::from(integer))).collect())
             }
             DataType::Int8 => widen::<i8, To>(self, convert),
             DataType::UInt8 => widen::<u8, To>(self, convert),

@@ -19,6 +19,7 @@ mod process;
 mod quantization;
 mod shape;
 mod shared_buffer;
+pub mod small_integers;
 mod stopwatch;
 pub mod storable;
 pub mod strings;

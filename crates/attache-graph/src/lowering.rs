@@ -284,14 +284,14 @@ impl<'a> Lowering<'a> {
     ///
     /// Fails if the input is missing, of unknown shape, without elements, or of another type.
     pub fn float_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
-        use DataType::{Float32, Int4, Int8, Int16, UInt8};
+        use DataType::{Float32, Int2, Int4, Int8, Int16, UInt8};
         let is_float = |fact: &&Fact| fact.data_type == Float32;
         match self.input_fact(index)?.data_type {
             Float32 => self.input(index),
-            Int4 | Int8 | UInt8 | Int16 if self.inputs.iter().flatten().any(is_float) => Err(Unsupported::new(
+            Int2 | Int4 | Int8 | UInt8 | Int16 if self.inputs.iter().flatten().any(is_float) => Err(Unsupported::new(
                 "its floats become integers at run time, by quotients that a device rounds in its own way",
             )),
-            Int4 | Int8 | UInt8 | Int16 => Err(Unsupported::new("it has no form of integers")),
+            Int2 | Int4 | Int8 | UInt8 | Int16 => Err(Unsupported::new("it has no form of integers")),
             other => Err(Unsupported::new(format!("input {index} of type {other} is not supported"))),
         }
     }

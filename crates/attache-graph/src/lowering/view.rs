@@ -50,8 +50,8 @@ fn real(fact: &Fact) -> Result<Cow<'_, Fact>, Unsupported> {
 /// Returns the quantization parameters of an integer tensor; `None` if it has none, or if the elements are
 /// not integers.
 fn quantization(fact: &Fact) -> Option<&Quantization> {
-    use DataType::{Int4, Int8, Int16, Int32, Int64, UInt8};
-    let is_integer = matches!(fact.data_type, Int4 | Int8 | UInt8 | Int16 | Int32 | Int64);
+    use DataType::{Int2, Int4, Int8, Int16, Int32, Int64, UInt4, UInt8};
+    let is_integer = matches!(fact.data_type, Int2 | Int4 | Int8 | Int16 | Int32 | Int64 | UInt4 | UInt8);
     fact.quantization.as_ref().filter(|quantization| is_integer && !quantization.scale.is_empty())
 }
 

@@ -311,7 +311,9 @@ impl BatchMatMul {
 fn arithmetic(left: DataType, right: DataType) -> Result<Arithmetic, OpError> {
     match (left, right) {
         (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),
-        (_, DataType::Int4 | DataType::UInt8) => Err(OpError::unsupported(format!("a right matrix of type {right}"))),
+        (_, DataType::Int4 | DataType::Int2 | DataType::UInt8) => {
+            Err(OpError::unsupported(format!("a right matrix of type {right}")))
+        }
         _ => Arithmetic::of(left, right),
     }
 }

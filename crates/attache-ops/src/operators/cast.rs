@@ -2,7 +2,7 @@
 //! integer. Integers wrap. Everything other than 0 becomes true. Of complex numbers, other types get the real part.
 //! Integers of less than 8 bits are cast to and from float32 only.
 
-use attache_base::{DataType, Shape};
+use attache_base::{DataType, Shape, small_integers};
 use attache_gpu_ir::Expression::{Constant, Input};
 use attache_gpu_ir::{BinaryOp, Expression, IntBinaryOp, IntExpression, UnaryOp, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorMut, Unsupported};
@@ -140,37 +140,18 @@ fn from_integers(values: impl Iterator<Item = i64> + Clone, output: &mut TensorM
     Ok(())
 }
 
-/// Returns the least and the largest element of a type of less than 8 bits, and its bits.
-fn small_range(data_type: DataType) -> Option<(i64, i64, usize)> {
-    match data_type {
-        DataType::Int4 => Some((-8, 7, 4)),
-        DataType::UInt4 => Some((0, 15, 4)),
-        DataType::Int2 => Some((-2, 1, 2)),
-        _ => None,
-    }
-}
-
-/// Writes floats as integers of less than 8 bits, several a byte, the first in the lowest bits.
+/// Writes floats as integers of less than 8 bits.
 fn pack(values: impl Iterator<Item = f64>, data_type: DataType, bytes: &mut [u8]) {
-    let Some((low, high, bits)) = small_range(data_type) else { return };
-    bytes.fill(0);
-    for (index, value) in values.enumerate() {
-        let saturated = if value.is_nan() { high } else { (value as i64).clamp(low, high) };
-        let place = index * bits;
-        bytes[place / 8] |= ((saturated & ((1 << bits) - 1)) as u8) << (place % 8);
-    }
+    let Some((low, high)) = small_integers::range(data_type) else { return };
+    let saturated =
+        |value: f64| if value.is_nan() { high } else { (value as i64).clamp(low.into(), high.into()) as i8 };
+    small_integers::pack(data_type, values.map(saturated), bytes);
 }
 
 /// Returns integers of less than 8 bits as floats.
 fn unpack(data_type: DataType, bytes: &[u8], count: usize) -> Vec<f32> {
-    let Some((low, _, bits)) = small_range(data_type) else { return Vec::new() };
-    let element = |index: usize| {
-        let place = index * bits;
-        let found = i64::from(bytes[place / 8] >> (place % 8)) & ((1 << bits) - 1);
-        // Half of the patterns of a signed type are below 0.
-        if low < 0 && found >= 1 << (bits - 1) { (found - (1 << bits)) as f32 } else { found as f32 }
-    };
-    (0..count).map(element).collect()
+    let integers = small_integers::unpack(data_type, bytes, count).unwrap_or_default();
+    integers.into_iter().map(f32::from).collect()
 }
 
 fn is_real(data_type: DataType) -> bool {
@@ -201,7 +182,7 @@ fn is_kept(from: DataType, to: DataType) -> bool {
 impl Operator for Cast {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let input = inputs.fact(0);
-        let is_small = |data_type: DataType| small_range(data_type).is_some();
+        let is_small = |data_type: DataType| small_integers::range(data_type).is_some();
         let partner = if is_small(input.data_type) { self.to } else { input.data_type };
         if (is_small(input.data_type) || is_small(self.to)) && partner != DataType::Float32 {
             let text = format!("a cast from {} to {} is not implemented", input.data_type, self.to);

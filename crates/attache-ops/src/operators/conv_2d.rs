@@ -12,7 +12,8 @@ use crate::shared::contraction::{
     Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
 };
 use crate::shared::convolution::{
-    ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, working_memory,
+    ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, weights_as,
+    working_memory,
 };
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
@@ -95,10 +96,20 @@ fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Acti
     Ok(())
 }
 
+/// Returns the arithmetic of activations and weights of these types. Weights that are declared as UINT8 beside floats are
+/// signed nevertheless.
+fn arithmetic(activations: DataType, weights: DataType) -> Result<Arithmetic, OpError> {
+    match (activations, weights) {
+        (DataType::Float32, DataType::UInt8) => Ok(Arithmetic::Dynamic),
+        _ => Arithmetic::of(activations, weights),
+    }
+}
+
 impl Operator for Conv2d {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let (input, filter, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
-        let (_, data_type) = Arithmetic::check(inputs, OPERANDS, AXIS)?;
+        let data_type = input.data_type;
+        arithmetic(data_type, filter.data_type)?.check_types(inputs, OPERANDS, AXIS)?;
         if let Some(quantization) = filter.quantization.as_ref().filter(|_| data_type != DataType::Float32) {
             let scales = WeightScales::new(filter.data_type, Some(quantization), AXIS, None)?;
             scales.symmetric(filter.data_type)?;
@@ -127,7 +138,7 @@ impl Operator for Conv2d {
         let (input, filter) = (eval.input(0)?, eval.input(1)?);
         let convolution = banded(self.convolution(input.shape, filter.shape)?, eval);
         let activation = self.0.activation;
-        match Arithmetic::of(input.data_type, filter.data_type)? {
+        match arithmetic(input.data_type, filter.data_type)? {
             Arithmetic::Float => self.eval_floats(eval, &convolution),
             Arithmetic::Bytes => {
                 eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, (activation, true))
@@ -151,7 +162,8 @@ impl Operator for Conv2d {
             let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
             return lowering.output(0, output);
         }
-        let operands = [lowering.float_input(0)?, lowering.float_input(1)?];
+        let shape = lowering.input_shape(1)?.clone();
+        let operands = [lowering.float_input(0)?, weights_as(lowering, 1, shape)?];
         let output = lower(lowering, &convolution, &layout, self.0.activation, operands)?;
         lowering.output(0, output)
     }

@@ -1,17 +1,14 @@
 //! DEQUANTIZE: quantized elements to float32: `scale × (stored − zero point)`, with one scale or one for each index of
 //! an axis. F16 has no scale: float32 represents each of its values exactly.
 
-use attache_base::{Constant as Values, DataType, Shape};
-use attache_gpu_ir::Expression::{self, Constant, Input};
-use attache_gpu_ir::IntExpression;
+use attache_base::{DataType, small_integers};
+use attache_gpu_ir::Expression;
 use attache_graph::{Conversion, Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::quantized::Stored;
-use attache_kernels::quantized::rescale::dequantize;
-use attache_kernels::{Engine, convert};
+use attache_kernels::convert;
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::quantized::{Channels, unpack_nibbles};
-use crate::shared::support::refuse;
+use crate::shared::dequantized::{lower_stored, write};
+use crate::shared::quantized::Channels;
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -22,47 +19,18 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 }];
 
 /// Supported input types.
-const TYPES: [DataType; 5] = [DataType::Float16, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Int4];
+const TYPES: [DataType; 7] = [
+    DataType::Float16,
+    DataType::Int8,
+    DataType::UInt8,
+    DataType::Int16,
+    DataType::Int4,
+    DataType::UInt4,
+    DataType::Int2,
+];
 
 #[derive(Debug)]
 struct Dequantize;
-
-fn write<T: Stored>(eval: &mut Eval<'_>, stored: &[T]) -> Result<(), OpError> {
-    let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
-    let channels = Channels::new(input.data_type, input.quantization, input.shape)?;
-    let reals = eval.outputs[0].values::<f32>()?;
-    for (range, affine) in channels.runs(stored.len()) {
-        dequantize(engine, &stored[range.clone()], &mut reals[range], affine.pair());
-    }
-    Ok(())
-}
-
-/// Emits `scale × (stored − zero point)`. The difference is computed on integers, so that only the product
-/// rounds and no device can fuse the two operations.
-fn lower_stored(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
-    let (fact, shape) = (lowering.input_fact(0)?, lowering.output_shape(0)?.clone());
-    let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
-    let input = lowering.input(0)?;
-    let output = if let Some(affine) = channels.only() {
-        let difference =
-            lowering.int_map(IntExpression::Input(0).plus(affine.zero_point.wrapping_neg()), &shape, &[input])?;
-        lowering.map(Input(0).multiply(Constant(affine.scale)), &shape, &[difference])?
-    } else {
-        // Scales and zero points become vectors along their axis, with extent 1 for the axes after it, so
-        // that they broadcast.
-        let affines = channels.each();
-        let behind = fact.quantization.as_ref().map_or(0, |quantization| shape.rank() - 1 - quantization.axis);
-        let along: Shape = [affines.len()].into_iter().chain(std::iter::repeat_n(1, behind)).collect();
-        let scales: Vec<f32> = affines.iter().map(|affine| affine.scale).collect();
-        let points: Vec<i32> = affines.iter().map(|affine| affine.zero_point).collect();
-        let scales = lowering.precise_constant(Values::from_values(along.clone(), &scales))?;
-        let points = lowering.constant(Values::from_values(along, &points))?;
-        let difference =
-            lowering.int_map(IntExpression::Input(0).subtract(IntExpression::Input(1)), &shape, &[input, points])?;
-        lowering.map(Input(0).multiply(Input(1)), &shape, &[difference, scales])?
-    };
-    lowering.output(0, output)
-}
 
 impl Operator for Dequantize {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -79,10 +47,13 @@ impl Operator for Dequantize {
             DataType::Int8 => write::<i8>(eval, input.values()?),
             DataType::UInt8 => write::<u8>(eval, input.values()?),
             DataType::Int16 => write::<i16>(eval, input.values()?),
-            DataType::Int4 => write(eval, &unpack_nibbles(input.bytes, input.shape.elements())),
-            _ => {
+            DataType::Float16 => {
                 convert::f16_to_f32(input.values()?, eval.outputs[0].values()?);
                 Ok(())
+            }
+            small => {
+                let stored = small_integers::unpack(small, input.bytes, input.shape.elements());
+                write(eval, &stored.ok_or_else(|| OpError::unsupported(format!("numbers of type {small}")))?)
             }
         }
     }
@@ -99,7 +70,10 @@ impl Operator for Dequantize {
                 lowering.constant(quantization.dequantized(stored).ok_or_else(unequal)?)?
             }
             _ if matches!(fact.data_type, DataType::Float16 | DataType::Float32) => lowering.input(0)?,
-            _ => return lower_stored(lowering),
+            _ => {
+                let output = lower_stored(lowering)?;
+                return lowering.output(0, output);
+            }
         };
         let shape = lowering.output_shape(0)?.clone();
         let output = lowering.map(Expression::Input(0), &shape, &[input])?;

@@ -1,14 +1,14 @@
 //! EMBEDDING_LOOKUP: the rows of a table that a list of indices selects. Where the table holds quantized integers and the
 //! output floats, the rows are dequantized.
 
-use attache_base::{DataType, Quantization, Shape};
+use attache_base::{DataType, Quantization, Shape, small_integers};
 use attache_gpu_ir::Expression::{Constant as Number, Input};
 use attache_gpu_ir::{Gather, Primitive};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::block_scales::BlockScales;
-use crate::shared::quantized::{Channels, unpack_nibbles};
+use crate::shared::quantized::Channels;
 use crate::shared::support::{countable, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
@@ -59,16 +59,10 @@ fn row(table: TensorRef<'_>, row: usize, length: usize) -> Vec<i32> {
     let (first, bytes) = (row * length, table.bytes);
     let places = first * bits / 8..((first + length) * bits).div_ceil(8);
     let (bytes, before) = (&bytes[places.clone()], first - places.start * 8 / bits);
-    match table.data_type {
-        DataType::UInt8 => bytes.iter().map(|byte| i32::from(*byte)).collect(),
-        DataType::Int4 => {
-            unpack_nibbles(bytes, before + length)[before..].iter().map(|value| i32::from(*value)).collect()
-        }
-        DataType::Int2 => {
-            let quarters = bytes.iter().flat_map(|byte| [6, 4, 2, 0].map(|bits| i32::from((*byte << bits) as i8 >> 6)));
-            quarters.skip(before).take(length).collect()
-        }
-        _ => bytes.iter().map(|byte| i32::from(*byte as i8)).collect(),
+    match small_integers::unpack(table.data_type, bytes, before + length) {
+        Some(integers) => integers[before..].iter().map(|value| i32::from(*value)).collect(),
+        None if table.data_type == DataType::UInt8 => bytes.iter().map(|byte| i32::from(*byte)).collect(),
+        None => bytes.iter().map(|byte| i32::from(*byte as i8)).collect(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::shared::contraction::{
     Arithmetic, OperandLayout, Quantized, RequantizationParameters, ScalePrecision, WeightScales, bias_of,
     finish_int16x8, int16x8_bias, int16x8_parameters, int16x8_sums, narrow_bias, weight_bytes, with_kept,
 };
-use crate::shared::convolution::{self, Weights, check_bias, float_as};
+use crate::shared::convolution::{self, Weights, check_bias, float_as, weights_as};
 use crate::shared::exact::is_exact;
 use crate::shared::fused;
 use crate::shared::support::{countable, product, refuse};
@@ -237,7 +237,7 @@ impl FullyConnected {
         }
         match lowering.quantized_constant(1, &shape) {
             Some(weights) => Ok(weights),
-            None => float_as(lowering, 1, shape),
+            None => weights_as(lowering, 1, shape),
         }
     }
 }
@@ -248,10 +248,12 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 /// The weights' axis of outputs, along which they may have one scale each.
 const AXIS: usize = 0;
 
-/// Returns the arithmetic of activations and weights of these types. Only this operator takes weights of 16 bits.
+/// Returns the arithmetic of activations and weights of these types. Only this operator takes weights of 16 bits. Those
+/// that are declared as UINT8 beside floats are signed nevertheless.
 fn arithmetic(activations: DataType, weights: DataType) -> Result<Arithmetic, OpError> {
     match (activations, weights) {
         (DataType::Int16, DataType::Int16) => Ok(Arithmetic::Wide),
+        (DataType::Float32, DataType::UInt8) => Ok(Arithmetic::Dynamic),
         _ => Arithmetic::of(activations, weights),
     }
 }

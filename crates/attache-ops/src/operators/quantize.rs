@@ -3,8 +3,8 @@
 //! `stored = round(real / scale) + zero point`, ties away from zero, saturated. Float32 may be quantized with several
 //! scales, one for each index of an axis.
 
-use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt8};
-use attache_base::{Constant, Element, Shape};
+use attache_base::DataType::{self, Float32, Int4, Int8, Int16, Int32, UInt4, UInt8};
+use attache_base::{Constant, Element, Shape, small_integers};
 use attache_gpu_ir::Expression::{self, Constant as Number, Input};
 use attache_gpu_ir::{BinaryOp, IntExpression, UnaryOp, ValueId};
 use attache_graph::{Conversion, Eval, Fact, Inferred, Lowering, OpError, Unsupported};
@@ -16,16 +16,16 @@ use attache_kernels::quantized::{Multiplier, Stored};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::exact::{affine, entries, finished, integers};
-use crate::shared::quantized::{Channels, QuantizationParameters, pack_nibbles, range, with_stored};
+use crate::shared::quantized::{Channels, QuantizationParameters, range, with_stored};
 use crate::shared::support::refuse;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] =
-    &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=4, inputs: &[input("input")], parse }];
+    &[Definition { code: Code::Builtin(BuiltinOperator::QUANTIZE), versions: 1..=6, inputs: &[input("input")], parse }];
 
 /// The conversions that TensorFlow Lite's kernels implement: each input type with its output types.
 const PAIRS: &[(DataType, &[DataType])] = &[
-    (Float32, &[Int8, UInt8, Int16, Int4]),
+    (Float32, &[Int8, UInt8, Int16, Int4, UInt4]),
     (Int8, &[Int8, UInt8, Int16]),
     (UInt8, &[Int8, UInt8, Int16]),
     (Int16, &[Int8, Int16, Int32]),
@@ -104,7 +104,7 @@ const MOST_THRESHOLDS: usize = 1 << 20;
 /// device's product rounds differently, then a correction by the thresholds on either side of the guess.
 fn cut(lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
     let (fact, shape) = (lowering.output_fact(0)?, lowering.output_shape(0)?.clone());
-    if fact.data_type == Int4 {
+    if matches!(fact.data_type, Int4 | UInt4) {
         return Err(Unsupported::new("a device stores no numbers of 4 bits"));
     }
     let channels = Channels::new(fact.data_type, fact.quantization.as_ref(), &shape).map_err(refuse)?;
@@ -186,14 +186,14 @@ fn from_reals<T: Stored>(eval: &mut Eval<'_>) -> Result<(), OpError> {
 }
 
 /// Quantizes floats to 4-bit integers, packed two to a byte.
-fn to_nibbles(eval: &mut Eval<'_>) -> Result<(), OpError> {
+fn to_small_integers(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
     let affine = QuantizationParameters::new(output.data_type, output.quantization)?;
     let reals = input.values::<f32>()?;
     let mut stored = vec![0i8; reals.len()];
     quantize(engine, reals, &mut stored, affine.pair());
-    stored.iter_mut().for_each(|value| *value = (*value).clamp(-8, 7));
-    pack_nibbles(&stored, output.bytes);
+    let (least, most) = small_integers::range(output.data_type).unwrap_or((0, 0));
+    small_integers::pack(output.data_type, stored.into_iter().map(|value| value.clamp(least, most)), output.bytes);
     Ok(())
 }
 
@@ -231,7 +231,7 @@ impl Operator for Quantize {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         match (eval.input(0)?.data_type, self.to) {
-            (Float32, Int4) => to_nibbles(eval),
+            (Float32, Int4 | UInt4) => to_small_integers(eval),
             (Float32, to) => with_stored!(to, T => from_reals::<T>(eval)),
             (Int8, to) => with_stored!(to, T => from_bytes::<i8, T>(eval)),
             (UInt8, to) => with_stored!(to, T => from_bytes::<u8, T>(eval)),

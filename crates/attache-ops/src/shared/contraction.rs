@@ -1,7 +1,7 @@
 //! Shared by the quantized convolutions and matrix products: which combinations of element types are valid,
 //! the requantization of sums, and evaluation and lowering of convolutions of any kind of window.
 //!
-//! There are three quantized arithmetics: 8-bit activations times 8-bit (or 4-bit) weights; 16-bit
+//! There are three quantized arithmetics: 8-bit activations times weights of 8, 4 or 2 bits; 16-bit
 //! activations times such weights, with 64-bit sums; and float activations that are quantized at run time
 //! ("dynamic range"). Source: TensorFlow Lite's reference kernels.
 
@@ -13,7 +13,7 @@ mod view;
 use std::any::Any;
 use std::borrow::Cow;
 
-use attache_base::{Activation, DataType, Quantization};
+use attache_base::{Activation, DataType, Quantization, small_integers};
 use attache_gpu_ir::ValueId;
 use attache_graph::{Cache, Eval, Lowering, OpError, TensorMut, TensorRef, Unsupported};
 use attache_kernels::convolution::Convolution;
@@ -27,7 +27,7 @@ use attache_kernels::{Engine, Isa};
 use crate::Facts;
 use crate::definition::one_of;
 use crate::shared::fused;
-use crate::shared::quantized::{QuantizationParameters, activation_range, unpack_nibbles};
+use crate::shared::quantized::{QuantizationParameters, activation_range};
 use crate::shared::xnn_pack;
 
 use exact::lower_bytes;
@@ -45,11 +45,11 @@ pub(crate) use view::round_twice;
 pub(crate) enum Arithmetic {
     /// Float activations and float weights.
     Float,
-    /// 8-bit activations with 8-bit or 4-bit weights, and 32-bit sums.
+    /// 8-bit activations with weights of 8, 4 or 2 bits, and 32-bit sums.
     Bytes,
-    /// 16-bit activations with 8-bit or 4-bit weights, and 64-bit sums.
+    /// 16-bit activations with weights of 8, 4 or 2 bits, and 64-bit sums.
     Wide,
-    /// Float activations, which are quantized to 8 bits at run time, with 8-bit or 4-bit weights.
+    /// Float activations, which are quantized to 8 bits at run time, with weights of 8, 4 or 2 bits.
     Dynamic,
 }
 
@@ -59,9 +59,11 @@ impl Arithmetic {
     pub(crate) fn of(activations: DataType, weights: DataType) -> Result<Self, OpError> {
         match (activations, weights) {
             (DataType::Float32, DataType::Float32) => Ok(Self::Float),
-            (DataType::Int8, DataType::Int8 | DataType::Int4) | (DataType::UInt8, DataType::UInt8) => Ok(Self::Bytes),
-            (DataType::Int16, DataType::Int8 | DataType::Int4) => Ok(Self::Wide),
-            (DataType::Float32, DataType::Int8 | DataType::Int4) => Ok(Self::Dynamic),
+            (DataType::Int8, DataType::Int8 | DataType::Int4 | DataType::Int2) | (DataType::UInt8, DataType::UInt8) => {
+                Ok(Self::Bytes)
+            }
+            (DataType::Int16, DataType::Int8 | DataType::Int4 | DataType::Int2) => Ok(Self::Wide),
+            (DataType::Float32, DataType::Int8 | DataType::Int4 | DataType::Int2) => Ok(Self::Dynamic),
             _ => Err(OpError::unsupported(format!("weights of type {weights} with activations of type {activations}"))),
         }
     }
@@ -160,13 +162,12 @@ impl<'a> WeightScales<'a> {
     }
 }
 
-/// Returns weights as one byte each. 4-bit weights are unpacked; the first of two is in the lower half of a
-/// byte.
+/// Returns weights as one byte each. Weights of less than 8 bits are unpacked.
 pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
-    if weights.data_type != DataType::Int4 {
-        return Cow::Borrowed(weights.bytes);
+    match small_integers::unpack(weights.data_type, weights.bytes, weights.shape.elements()) {
+        Some(weights) => weights.into_iter().map(|weight| weight as u8).collect(),
+        None => Cow::Borrowed(weights.bytes),
     }
-    unpack_nibbles(weights.bytes, weights.shape.elements()).into_iter().map(|nibble| nibble as u8).collect()
 }
 
 /// Returns the description of a zero point for kernels: whether the elements are signed, and the zero point.

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use attache_base::{Activation, Constant, DataType, Padding, Shape, WindowExtent};
+use attache_base::{Activation, Constant, DataType, Padding, Quantization, Shape, WindowExtent};
 use attache_gpu_ir::ValueId;
 use attache_graph::{
     Band, Cache, Eval, Fact, Inferred, Lowering, OpError, RowUse, TensorRef, Unsupported, WorkingMemory,
@@ -296,6 +296,23 @@ pub(crate) fn float_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) 
             lowering.reshape(id, &shape)
         }
     }
+}
+
+/// Returns weights reshaped to `shape`, like [`float_as`]. Old files declare weights as UINT8 that are signed nevertheless
+/// beside float activations, which are input 0.
+pub(crate) fn weights_as(lowering: &mut Lowering<'_>, index: usize, shape: Shape) -> Result<ValueId, Unsupported> {
+    let (data, stored) = (lowering.stored_input(0)?, lowering.stored_input(index)?);
+    let is_seen_as_floats = lowering.input_fact(index)?.data_type == DataType::Float32;
+    if (data.data_type, stored.data_type) != (DataType::Float32, DataType::UInt8) || !is_seen_as_floats {
+        return float_as(lowering, index, shape);
+    }
+    let (Some(constant), Some(quantization)) = (&stored.constant, &stored.quantization) else {
+        return Err(Unsupported::new("weights of type UINT8 that are not constant beside floats"));
+    };
+    let constant = Constant { data_type: DataType::Int8, shape, ..constant.clone() };
+    let zero_point = vec![0; quantization.scale.len()];
+    let reals = Quantization { zero_point, ..quantization.clone() }.dequantized(&constant);
+    lowering.constant(reals.ok_or_else(|| Unsupported::new("a constant whose scales do not fit its shape"))?)
 }
 
 /// Emits the convolution of `data` with a filter of shape `[output, height, width, channel]`, including an

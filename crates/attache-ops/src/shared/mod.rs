@@ -8,6 +8,7 @@ pub(crate) mod callee;
 pub(crate) mod combine;
 pub(crate) mod contraction;
 pub(crate) mod convolution;
+pub(crate) mod dequantized;
 pub(crate) mod exact;
 pub(crate) mod fingerprint;
 pub(crate) mod fourier;

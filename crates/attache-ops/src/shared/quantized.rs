@@ -1,9 +1,9 @@
 //! Shared by the quantized operators: checked quantization parameters, the ranges of element types and fused
-//! activations, and packing of 4-bit integers.
+//! activations.
 
 use std::ops::Range;
 
-use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_base::{Activation, DataType, Quantization, Shape, small_integers};
 use attache_graph::{Fact, OpError, TensorMut};
 
 /// Quantization parameters of a tensor with one scale: `real = scale × (stored − zero_point)`.
@@ -95,20 +95,6 @@ impl Channels {
     pub(crate) fn runs(&self, count: usize) -> impl Iterator<Item = (Range<usize>, QuantizationParameters)> {
         let starts = (0..count).step_by(self.run).zip(self.affines.iter().cycle());
         starts.map(move |(start, affine)| (start..(start + self.run).min(count), *affine))
-    }
-}
-
-/// Unpacks `count` signed 4-bit integers, two to a byte, the first in the lower half.
-pub(crate) fn unpack_nibbles(bytes: &[u8], count: usize) -> Vec<i8> {
-    let both = bytes.iter().flat_map(|byte| [(*byte as i8) << 4 >> 4, *byte as i8 >> 4]);
-    both.take(count).collect()
-}
-
-/// Packs signed 4-bit integers, two to a byte, the first in the lower half: the inverse of
-/// [`unpack_nibbles`].
-pub(crate) fn pack_nibbles(values: &[i8], bytes: &mut [u8]) {
-    for (byte, pair) in bytes.iter_mut().zip(values.chunks(2)) {
-        *byte = pair[0] as u8 & 15 | (pair.get(1).copied().unwrap_or(0) as u8) << 4;
     }
 }
 
@@ -227,12 +213,14 @@ pub(crate) use with_stored;
 /// types.
 pub(crate) fn range(data_type: DataType) -> Result<(i32, i32), OpError> {
     Ok(match data_type {
-        DataType::Int4 => (-8, 7),
         DataType::Int8 => (i32::from(i8::MIN), i32::from(i8::MAX)),
         DataType::UInt8 => (0, i32::from(u8::MAX)),
         DataType::Int16 => (i32::from(i16::MIN), i32::from(i16::MAX)),
         DataType::Int32 => (i32::MIN, i32::MAX),
-        _ => return Err(OpError::unsupported(format!("quantized numbers of type {data_type}"))),
+        small => match small_integers::range(small) {
+            Some((least, most)) => (least.into(), most.into()),
+            None => return Err(OpError::unsupported(format!("quantized numbers of type {small}"))),
+        },
     })
 }
 
@@ -291,14 +279,6 @@ mod tests {
         assert!(channels(&[0.5, 2.0], 2).is_err());
         assert!(channels(&[0.5, 2.0], 3).is_err());
         assert!(channels(&[0.5, 0.0], 1).is_err());
-    }
-
-    #[test]
-    fn nibbles_go_there_and_back() {
-        let (values, mut bytes) = ([-8, 7, -1], [0; 2]);
-        pack_nibbles(&values, &mut bytes);
-        assert_eq!(bytes, [0x78, 0x0f]);
-        assert_eq!(unpack_nibbles(&bytes, 3), values);
     }
 
     #[test]

@@ -16,7 +16,7 @@ const EACH: u64 = 512;
 /// depth consists of segments of `segment` elements; 8-bit weights are packed in pairs within a segment.
 pub(crate) fn packed(data_type: DataType, matrices: usize, [outputs, depth]: [usize; 2], segment: usize) -> u64 {
     let words = match data_type {
-        DataType::Int8 | DataType::UInt8 | DataType::Int4 => {
+        DataType::Int8 | DataType::UInt8 | DataType::Int4 | DataType::Int2 => {
             product(&[depth.checked_div(segment).unwrap_or(0), segment.div_ceil(2)])
         }
         _ => depth as u64,

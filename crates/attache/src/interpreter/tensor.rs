@@ -1,6 +1,6 @@
 //! Views of inputs and outputs: elements with their type, shape and quantization parameters.
 
-use attache_base::{DataType, Element, Quantization, Strings};
+use attache_base::{DataType, Element, Quantization, Strings, small_integers};
 use half::{bf16, f16};
 
 use super::{TensorInfo, same_type};
@@ -238,7 +238,7 @@ impl<'a> InputTensor<'a> {
                     DataType::Int16 => fill(self.as_mut_slice()?, stored.map(|value| value as i16)),
                     DataType::UInt16 => fill(self.as_mut_slice()?, stored.map(|value| value as u16)),
                     DataType::Int32 => fill(self.as_mut_slice()?, stored.map(|value| value as i32)),
-                    _ => fill_nibbles(self.bytes, stored),
+                    small => small_integers::pack(small, stored.map(|value| value as i8), self.bytes),
                 }
             }
         }
@@ -349,10 +349,11 @@ impl<'a> OutputTensor<'a> {
             DataType::UInt32 => widened::<u32>(self),
             DataType::Int64 => widened::<i64>(self),
             DataType::Bool => Ok(self.bytes.iter().map(|byte| i64::from(*byte != 0)).collect()),
-            DataType::Int4 => Ok(nibbles(self.bytes, self.info.shape.elements(), true)),
-            DataType::UInt4 => Ok(nibbles(self.bytes, self.info.shape.elements(), false)),
             other => {
-                Err(Error::usage(format!("output {} is of type {other}, whose elements are no integers", self.index)))
+                let integers = small_integers::unpack(other, self.bytes, self.info.shape.elements());
+                let integers = integers.map(|integers| integers.into_iter().map(i64::from).collect());
+                let none = || format!("output {} is of type {other}, whose elements are no integers", self.index);
+                integers.ok_or_else(|| Error::usage(none()))
             }
         }
     }
@@ -412,9 +413,10 @@ impl<'a> Parameters<'a> {
             DataType::Int16 => (-32768, 32767),
             DataType::UInt16 => (0, 65535),
             DataType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-            DataType::Int4 => (-8, 7),
-            DataType::UInt4 => (0, 15),
-            _ => return Err(refused("which is neither a float nor quantized; write elements of that type")),
+            small => match small_integers::range(small) {
+                Some((least, most)) => (least.into(), most.into()),
+                None => return Err(refused("which is neither a float nor quantized; write elements of that type")),
+            },
         };
         let unquantized = || refused("and has no quantization parameters; write elements of that type");
         let quantization = info.quantization.as_ref().ok_or_else(unquantized)?;
@@ -469,22 +471,6 @@ fn fill_words(bytes: &mut [u8], words: impl Iterator<Item = u16>) {
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word))
-}
-
-/// Writes integers of 4 bits, two to a byte, the first one in the lower half.
-fn fill_nibbles(bytes: &mut [u8], values: impl Iterator<Item = i64>) {
-    bytes.fill(0);
-    for (index, value) in values.enumerate() {
-        bytes[index / 2] |= (value as u8 & 15) << (index % 2 * 4);
-    }
-}
-
-fn nibbles(bytes: &[u8], count: usize, is_signed: bool) -> Vec<i64> {
-    let nibble = |index: usize| {
-        let value = i64::from(bytes[index / 2] >> (index % 2 * 4) & 15);
-        if is_signed && value > 7 { value - 16 } else { value }
-    };
-    (0..count.min(2 * bytes.len())).map(nibble).collect()
 }
 
 #[cfg(test)]

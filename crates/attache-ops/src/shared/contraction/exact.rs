@@ -14,7 +14,7 @@ use crate::shared::support::refuse;
 
 impl<'a> RequantizationParameters<'a> {
     /// Returns the requantization of a node's inputs, whose indices `operands` are those of activations and
-    /// weights, to its output 0. Fails unless both are 8-bit integers (or the weights 4-bit ones).
+    /// weights, to its output 0. Fails unless both are 8-bit integers (or the weights of 4 or 2 bits).
     pub(crate) fn of(
         lowering: &Lowering<'a>,
         operands: [usize; 2],
