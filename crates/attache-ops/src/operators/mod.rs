@@ -44,6 +44,7 @@ mod fill;
 mod fully_connected;
 mod gather;
 mod gather_nd;
+mod hadamard_rotation;
 mod hashtable;
 mod hashtable_lookup;
 mod if_op;
@@ -62,6 +63,7 @@ mod mean;
 mod mfcc;
 mod mirror_pad;
 mod non_max_suppression;
+mod numeric_verify;
 mod one_hot;
 mod pack;
 mod pad;
@@ -161,6 +163,7 @@ static TABLE: &[&[Definition]] = &[
     fully_connected::DEFINITIONS,
     gather::DEFINITIONS,
     gather_nd::DEFINITIONS,
+    hadamard_rotation::DEFINITIONS,
     hashtable::DEFINITIONS,
     hashtable_lookup::DEFINITIONS,
     if_op::DEFINITIONS,
@@ -179,6 +182,7 @@ static TABLE: &[&[Definition]] = &[
     mfcc::DEFINITIONS,
     mirror_pad::DEFINITIONS,
     non_max_suppression::DEFINITIONS,
+    numeric_verify::DEFINITIONS,
     one_hot::DEFINITIONS,
     pack::DEFINITIONS,
     pad::DEFINITIONS,
