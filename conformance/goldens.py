@@ -43,7 +43,9 @@ import forms_memories
 import forms_movement
 import forms_numbers
 import forms_quantized
+import forms_quantizers
 import forms_random
+import forms_ranks
 import forms_recurrent
 import forms_relations
 import forms_selection
@@ -170,7 +172,7 @@ def main():
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
                    forms_recurrent, forms_stablehlo, forms_random, forms_strings,
-                   forms_audio, forms_types, forms_blocks):
+                   forms_audio, forms_types, forms_blocks, forms_quantizers, forms_ranks):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
