@@ -90,6 +90,15 @@ impl Problem {
         self.product.rows.min(STAGED_ROWS)
     }
 
+    /// Returns WGSL of the number of an invocation among those that divide K, and of its unit of columns.
+    fn places(&self) -> String {
+        let Self { columns, parts, is_along_depth, .. } = self;
+        match is_along_depth {
+            true => format!("    let part = local.x % {parts}u;\n    let own = local.x / {parts}u;\n"),
+            false => format!("    let part = local.x / {columns}u;\n    let own = local.x % {columns}u;\n"),
+        }
+    }
+
     fn groups(&self) -> [usize; 3] {
         let Product { outer, rows, columns, .. } = &self.product;
         [columns.div_ceil(self.columns * self.unit()), rows.div_ceil(self.rows()), outer.iter().product()]
@@ -162,17 +171,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     ]
     .map(|stride| writer.param(stride));
     let [left_offset, right_offset] = offsets.map(|offset| writer.param(offset));
-    let (part, own) = match is_along_depth {
-        true => (format!("local.x % {parts}u"), format!("local.x / {parts}u")),
-        false => (format!("local.x / {columns}u"), format!("local.x % {columns}u")),
-    };
     let mut body = format!(
         "    var rest = group.z;
-{}    let part = {part};
-    let own = {own};
-    let column = (group.x * {columns}u + own) * {unit}u;
+{}{}    let column = (group.x * {columns}u + own) * {unit}u;
     let right = {right_offset} + from_right + min(column, {column_count} - {unit}u) * {right_column};\n",
         product.offsets(&mut writer),
+        problem.places(),
     );
     let of_right = |k: &str| right.floats(&format!("(right + {k} * {right_k}) / {width}u"));
     // What an invocation reads of the right matrix is loaded while the rows are staged.
@@ -214,19 +218,27 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         false => multiply(&format!("for (var k = part; k < {depth}; k += {parts}u) {{"), &of_right("k")),
     }
     body += &add(rows, *columns, *parts);
-    for index in 0..rows {
-        let value = format!("sums[{index}u][own]");
-        let is_there = format!("row{index} < {row_count} && column < {column_count}");
-        let at = format!("to + row{index} * {to_row} + column * {to_column}");
-        let stores: String = match (stored, unit) {
-            (4, _) => format!("store(({at}) / 4u, {value});"),
-            (_, 1) => format!("store({at}, {value});"),
-            _ => (0..4).map(|c| format!("store({at} + {c}u * {to_column}, {value}[{c}]); ")).collect(),
-        };
-        let _ = writeln!(body, "    if (part == 0u && {is_there}) {{ {stores} }}");
-    }
+    let texts: [&str; 4] = [&row_count, &column_count, &to_row, &to_column];
+    (0..rows).for_each(|index| body += &store_row(index, (stored, unit), texts));
     let declarations =
         format!("{}var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", left.declarations(), columns * parts);
     let groups = problem.groups().map(|count| count as u32);
     vec![writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)]
+}
+
+/// Returns WGSL that stores a unit of results of a row, `stored` elements at a time.
+fn store_row(
+    index: usize,
+    (stored, unit): (usize, usize),
+    [row_count, column_count, to_row, to_column]: [&str; 4],
+) -> String {
+    let value = format!("sums[{index}u][own]");
+    let is_there = format!("row{index} < {row_count} && column < {column_count}");
+    let at = format!("to + row{index} * {to_row} + column * {to_column}");
+    let stores: String = match (stored, unit) {
+        (4, _) => format!("store(({at}) / 4u, {value});"),
+        (_, 1) => format!("store({at}, {value});"),
+        _ => (0..4).map(|c| format!("store({at} + {c}u * {to_column}, {value}[{c}]); ")).collect(),
+    };
+    format!("    if (part == 0u && {is_there}) {{ {stores} }}\n")
 }
