@@ -49,6 +49,7 @@ import forms_ranks
 import forms_recurrent
 import forms_relations
 import forms_selection
+import forms_shuffled
 import forms_signals
 import forms_sizes
 import forms_stablehlo
@@ -172,7 +173,8 @@ def main():
                    forms_memories, forms_bytes, forms_tables, forms_numbers,
                    forms_signals, forms_subgraphs, forms_volumes,
                    forms_recurrent, forms_stablehlo, forms_random, forms_strings,
-                   forms_audio, forms_types, forms_blocks, forms_quantizers, forms_ranks):
+                   forms_audio, forms_types, forms_blocks, forms_quantizers, forms_ranks,
+                   forms_shuffled):
         for family in module.FAMILIES:
             family(suite)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

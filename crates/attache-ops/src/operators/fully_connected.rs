@@ -1,6 +1,8 @@
 //! FULLY_CONNECTED: the product of the input, a matrix of rows, and a transposed weight matrix, plus an
 //! optional bias.
 
+mod shuffled;
+
 use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Quantized as Computed, TensorRef, Unsupported, WorkingMemory};
@@ -13,6 +15,7 @@ use attache_kernels::quantized::{
 };
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
+use self::shuffled::ShuffledProduct;
 use crate::definition::activation;
 use crate::shared::block_scales::BlockScales;
 use crate::shared::contraction;
@@ -52,10 +55,15 @@ struct FullyConnected {
 fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_fully_connected_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
-    if options.weights_format() != Format::DEFAULT {
-        return Err(OpError::unsupported("weights in the shuffled format are not implemented"));
-    }
     let activation = activation(options.fused_activation_function())?;
+    match (options.weights_format(), declaration.outputs.len()) {
+        (Format::DEFAULT, _) => {}
+        (Format::SHUFFLED4x16INT8, 2) => return Ok(Box::new(ShuffledProduct { activation })),
+        (Format::SHUFFLED4x16INT8, _) => {
+            return Err(OpError::invalid("with shuffled weights it has a second output, the shuffled input"));
+        }
+        (other, _) => return Err(OpError::unsupported(format!("weights in the format {}", other.0))),
+    }
     let (keep_num_dims, is_asymmetric) = (options.keep_num_dims(), options.asymmetric_quantize_inputs());
     let blocks = BlockScales::of(declaration, 1)?;
     Ok(Box::new(FullyConnected { activation, keep_num_dims, is_asymmetric, blocks }))
