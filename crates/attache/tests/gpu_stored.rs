@@ -71,7 +71,8 @@ fn restored_plans_give_the_bits_of_new_ones() {
                     }
                 }
             }
-            assert!(delegated * 10 > cases.len() * 8, "only {delegated} of {} cases ran on the GPU", cases.len());
+            // Of a third of the cases, the operators or types have no form there.
+            assert!(delegated * 10 > cases.len() * 6, "only {delegated} of {} cases ran on the GPU", cases.len());
         }
     }
     assert_none(&failures);
