@@ -12,9 +12,9 @@
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
 //! Finally, the module `rows` joins reductions and maps along the same rows into one kernel, and `stage` moves what makes
-//! the left matrix of a product with few rows into the product, and what scales rows into a product on matrices. Three modules are passes of their own: `siblings`, which
-//! comes first, merges convolutions of the same data, `deferral`, which comes next, moves reshapes and transposes behind
-//! other steps, and `split`, which comes last, splits long reductions.
+//! the left matrix of a product with few rows into the product, and what scales rows into a product on matrices. Three
+//! modules are passes of their own: `siblings`, which comes first, merges convolutions of the same data, `deferral`, which
+//! comes next, moves reshapes and transposes behind other steps, and `split`, which comes last, splits long reductions.
 
 mod compose;
 mod deferral;

@@ -56,17 +56,16 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     let options = declaration.options.builtin_options_as_fully_connected_options();
     let options = options.ok_or_else(|| declaration.no_options())?;
     let activation = activation(options.fused_activation_function())?;
-    match (options.weights_format(), declaration.outputs.len()) {
-        (Format::DEFAULT, _) => {}
-        (Format::SHUFFLED4x16INT8, 2) => return Ok(Box::new(ShuffledProduct { activation })),
-        (Format::SHUFFLED4x16INT8, _) => {
-            return Err(OpError::invalid("with shuffled weights it has a second output, the shuffled input"));
-        }
-        (other, _) => return Err(OpError::unsupported(format!("weights in the format {}", other.0))),
-    }
     let (keep_num_dims, is_asymmetric) = (options.keep_num_dims(), options.asymmetric_quantize_inputs());
-    let blocks = BlockScales::of(declaration, 1)?;
-    Ok(Box::new(FullyConnected { activation, keep_num_dims, is_asymmetric, blocks }))
+    let product = FullyConnected { activation, keep_num_dims, is_asymmetric, blocks: BlockScales::of(declaration, 1)? };
+    match (options.weights_format(), declaration.outputs.len()) {
+        (Format::DEFAULT, _) => Ok(Box::new(product)),
+        (Format::SHUFFLED4x16INT8, 2) => Ok(Box::new(ShuffledProduct(product))),
+        (Format::SHUFFLED4x16INT8, _) => {
+            Err(OpError::invalid("with shuffled weights it has a second output, the shuffled input"))
+        }
+        (other, _) => Err(OpError::unsupported(format!("weights in the format {}", other.0))),
+    }
 }
 
 /// The extents of the matrix product: `rows` (M), `depth` (K) and `outputs` (N).

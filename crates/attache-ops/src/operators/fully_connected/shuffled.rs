@@ -1,11 +1,11 @@
 //! FULLY_CONNECTED with weights in the format SHUFFLED4x16INT8: blocks of 4 rows × 16 elements, one after the other, whose
 //! bytes less 128 are the integers. Activations are of type UINT8 with the zero point 128, the output is of type INT16.
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{DataType, Shape};
 use attache_graph::{Eval, Inferred, OpError};
 use attache_kernels::quantized::{Multiplier, Rounding};
 
-use super::MatrixSize;
+use super::{FullyConnected, MatrixSize};
 use crate::shared::contraction::narrow_bias;
 use crate::shared::convolution::check_bias;
 use crate::shared::quantized::{QuantizationParameters, activation_range};
@@ -17,11 +17,10 @@ const BLOCK: [usize; 2] = [4, 16];
 /// The number of rows of the input that the format shuffles as well.
 const SHUFFLED_ROWS: usize = 4;
 
-/// The product with its attributes. Its second output is the input as kernels read it, for which TensorFlow Lite needs memory.
+/// The product with shuffled weights. Its second output is the input as kernels read it, for which TensorFlow Lite needs
+/// memory.
 #[derive(Debug)]
-pub(super) struct ShuffledProduct {
-    pub(super) activation: Activation,
-}
+pub(super) struct ShuffledProduct(pub(super) FullyConnected);
 
 impl Operator for ShuffledProduct {
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
@@ -36,18 +35,18 @@ impl Operator for ShuffledProduct {
         let (Some(input), Some(weights)) = (&input.shape, &weights.shape) else {
             return Ok(vec![Inferred::unknown(DataType::Int16), Inferred::unknown(DataType::UInt8)]);
         };
-        let MatrixSize { rows, depth, outputs } = MatrixSize::new(input, weights)?;
+        let product = MatrixSize::new(input, weights)?;
+        let MatrixSize { depth, outputs, .. } = product;
         if !outputs.is_multiple_of(BLOCK[0]) || !depth.is_multiple_of(BLOCK[1]) {
             return Err(OpError::invalid(format!("shuffled weights {weights} are no blocks of 4 rows of 16 elements")));
         }
         check_bias(2, bias, outputs)?;
-        let output = Inferred::new(DataType::Int16, Shape::from([rows, outputs]));
+        let output = Inferred::new(DataType::Int16, self.0.output(input, &product)?);
         Ok(vec![output, Inferred::new(DataType::UInt8, input.clone())])
     }
 
-    fn multiply_adds(&self, inputs: &[Option<&Shape>], _: &[&Shape]) -> Option<u64> {
-        let MatrixSize { rows, depth, outputs } = MatrixSize::new((*inputs.first()?)?, (*inputs.get(1)?)?).ok()?;
-        Some(crate::shared::support::product(&[rows, depth, outputs]))
+    fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {
+        self.0.multiply_adds(inputs, outputs)
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
@@ -61,7 +60,7 @@ impl Operator for ShuffledProduct {
         ]
         .map(|(data_type, quantization)| QuantizationParameters::new(data_type, quantization));
         let (from, by, to) = (from?, by?, to?);
-        let (least, most) = activation_range(self.activation, DataType::Int16, to)?;
+        let (least, most) = activation_range(self.0.activation, DataType::Int16, to)?;
         // TensorFlow Lite multiplies the scales in single precision.
         let factor = Multiplier::new(f64::from(from.scale * by.scale) / f64::from(to.scale));
         let signed: Vec<u8> = input.bytes.iter().map(|byte| byte ^ 0x80).collect();
