@@ -42,8 +42,8 @@ pub use kernel::{
 };
 pub use layout::{ArenaOverhead, Layout, LayoutConstraints, Location};
 pub use plan::{
-    BoundRange, BufferRange, Dispatch, DispatchCost, DispatchSummary, Plan, PlanBuffer, PlanReport, PlanSummary,
-    PlannedDispatch, ValueFormat, Weight, WeightSource,
+    BoundRange, BufferRange, Dispatch, DispatchCost, DispatchSummary, InPlace, Plan, PlanBuffer, PlanReport,
+    PlanSummary, PlannedDispatch, PlannedInPlace, ValueFormat, Weight, WeightSource,
 };
 pub use variants::{GeneratedKernel, VariantRequirement, variants, write};
 pub use wgpu;

@@ -167,7 +167,8 @@ pub(super) fn profiled(gpu: &Gpu) -> Result<Gpu, Failure> {
     Ok(Gpu { delegate: Arc::new(gpu.delegate.profiled()?), adapter: gpu.adapter.clone() })
 }
 
-/// Binds all inputs and outputs of an interpreter to memory that the GPU uses, and writes the inputs.
+/// Binds all inputs and outputs of an interpreter to memory that the GPU uses, and writes the inputs. Outputs that are inputs
+/// with some elements replaced are bound to the memory of these.
 pub(super) fn bind(gpu: &Gpu, interpreter: &mut Interpreter, inputs: &[Vec<u8>], io: IoName) -> Result<(), Failure> {
     let device = gpu.delegate.device();
     let memory = |bytes: usize| {
@@ -181,12 +182,19 @@ pub(super) fn bind(gpu: &Gpu, interpreter: &mut Interpreter, inputs: &[Vec<u8>],
         };
         memory.map_err(Error::from)
     };
+    let mut updated = Vec::new();
+    let pairs = interpreter.in_place_updates();
     for (index, bytes) in inputs.iter().enumerate() {
         let input = memory(bytes.len())?;
         input.write(0, bytes).map_err(Error::from)?;
         interpreter.bind_input(index, MemoryBinding::new(&input))?;
+        // A state is updated where it is, as when it is carried over.
+        for [_, output] in pairs.iter().filter(|[updated, _]| *updated == index) {
+            interpreter.bind_output(*output, MemoryBinding::new(&input))?;
+            updated.push(*output);
+        }
     }
-    for index in 0..interpreter.outputs().len() {
+    for index in (0..interpreter.outputs().len()).filter(|index| !updated.contains(index)) {
         let output = &interpreter.outputs()[index];
         let bytes = output.data_type.byte_size(output.shape.elements()).unwrap_or_default();
         interpreter.bind_output(index, MemoryBinding::new(&memory(bytes)?))?;

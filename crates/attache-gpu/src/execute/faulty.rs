@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times};
-use crate::bind::{BoundTensor, InputBinding, OutputBinding};
+use crate::bind::{BoundTensor, DeviceMemory, InputBinding, OutputBinding};
 use crate::device::{Device, FaultPoint, Planted, ShaderCode};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::plan::{Plan, WeightSource};
@@ -129,6 +129,10 @@ impl Recording for Failing {
 
     fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
         self.inner.bind_output(output, bound)
+    }
+
+    fn memory(&self, size: usize) -> Result<Option<DeviceMemory>, GpuError> {
+        self.inner.memory(size)
     }
 
     fn encode(&mut self, encoder: &mut wgpu::CommandEncoder) -> Result<(), GpuError> {

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
+use crate::bind::{BoundTensor, DeviceMemory, InputBinding, OutputBinding, usage};
 use crate::device::{Device, DeviceCode, Fence, ShaderCode, Submission};
 use crate::kernel::{DeviceLimits, GpuError, GpuErrorKind};
 use crate::layout::ALIGNMENT;
@@ -191,6 +191,16 @@ pub trait Recording: Send {
         Err(no_binding())
     }
 
+    /// Allocates memory of this many bytes on the device, to which inputs and outputs of the recording can be bound; `None` if
+    /// the recording binds none that it could allocate.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device is out of memory or lost.
+    fn memory(&self, _size: usize) -> Result<Option<DeviceMemory>, GpuError> {
+        Ok(None)
+    }
+
     /// Adds the commands of a run of slot 0 to an encoder of the caller's, who submits them. The host does not see the
     /// outputs of the run.
     ///
@@ -331,11 +341,11 @@ pub fn interface(device: &Device, submission: Submission) -> Result<Box<dyn Inte
     })
 }
 
-/// Returns a block of bytes with the parameters of all dispatches, each at an aligned offset and padded to 16
+/// Returns a block of bytes with the parameters of [`Plan::all_dispatches`], each at an aligned offset and padded to 16
 /// bytes. Also returns the offset and the size in bytes of each dispatch's parameters.
 fn params(plan: &Plan) -> (Vec<u8>, Vec<(usize, usize)>) {
-    let (mut block, mut ranges) = (Vec::new(), Vec::with_capacity(plan.dispatches.len()));
-    for dispatch in &plan.dispatches {
+    let (mut block, mut ranges) = (Vec::new(), Vec::with_capacity(plan.dispatches.len() + plan.in_place.len()));
+    for dispatch in plan.all_dispatches() {
         let bytes = 16 * dispatch.params.len().div_ceil(4).max(1);
         block.resize(usize::next_multiple_of(block.len(), ALIGNMENT), 0);
         ranges.push((block.len(), bytes));

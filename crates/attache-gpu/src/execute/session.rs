@@ -9,7 +9,7 @@ use attache_base::{copy, process_id};
 use attache_gpu_ir::Program;
 
 use super::{Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Times, interface};
-use crate::bind::{BoundTensor, InputBinding, OutputBinding, usage};
+use crate::bind::{BoundTensor, DeviceMemory, InputBinding, OutputBinding, usage};
 use crate::device::{Device, ShaderCode, Submission};
 use crate::kernel::{GpuError, GpuErrorKind, Precision};
 use crate::plan::{Plan, PlanReport, PlanSummary};
@@ -438,6 +438,16 @@ impl Session {
     pub fn bind_output(&mut self, output: usize, bound: Option<(OutputBinding, BoundTensor)>) -> Result<(), GpuError> {
         check_bound("output", output, self.output_size(output)?, bound.as_ref().map(|(_, tensor)| tensor))?;
         self.recording.bind_output(output, bound)
+    }
+
+    /// Allocates memory of this many bytes on the device, to which inputs and outputs of the session can be bound; `None` if
+    /// it binds none that it could allocate.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the device is out of memory or lost.
+    pub fn memory(&self, size: usize) -> Result<Option<DeviceMemory>, GpuError> {
+        self.recording.memory(size)
     }
 
     /// Adds the commands of a run on the inputs of slot 0 to an encoder of the caller's, who submits them. The host

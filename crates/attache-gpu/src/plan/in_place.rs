@@ -1,6 +1,37 @@
-//! Which dispatches of a plan use an output, so that they can use another buffer in place of its range of a bank.
+//! Which dispatches of a plan use an output, so that they can use another buffer in place of its range of a bank, and which
+//! ones write it where an input is.
 
-use super::{BoundRange, BufferRange, Plan, PlanBuffer};
+use serde::{Deserialize, Serialize};
+
+use super::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
+
+/// Another form of a dispatch that copies an input to an output and replaces some of its elements, such as a cache of keys:
+/// for runs in which both are the same memory, where it replaces these elements alone. Nothing else reads the input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InPlace {
+    /// The dispatch, as an index into [`Plan::dispatches`].
+    pub dispatch: usize,
+    /// The input, as an index into [`Plan::inputs`].
+    pub input: usize,
+    /// The output, as an index into [`Plan::outputs`].
+    pub output: usize,
+    /// What is dispatched in place of the dispatch.
+    pub form: Dispatch,
+}
+
+impl InPlace {
+    /// Whether there are such a dispatch, and such an input and output of the same size.
+    pub(super) fn fits(&self, plan: &Plan) -> bool {
+        let (input, output) = (plan.inputs.get(self.input), plan.outputs.get(self.output));
+        let is_alike = input.zip(output).is_some_and(|(input, output)| *input == output.size);
+        is_alike && self.dispatch < plan.dispatches.len()
+    }
+
+    /// Whether it writes this output where this input is.
+    pub(crate) fn is_of(&self, input: usize, output: usize) -> bool {
+        [self.input, self.output] == [input, output]
+    }
+}
 
 impl Plan {
     /// Returns the dispatch from which on an output's range of a bank has only values of the output: this dispatch and

@@ -17,7 +17,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub use cost::DispatchCost;
-pub use report::{PlanReport, PlannedDispatch};
+pub use in_place::InPlace;
+pub use report::{PlanReport, PlannedDispatch, PlannedInPlace};
 pub use summary::{DispatchSummary, PlanSummary, ValueFormat};
 pub use weights::{Weight, WeightSource};
 
@@ -35,6 +36,8 @@ pub struct Plan {
     pub shaders: Vec<String>,
     /// The dispatches, in the order in which they execute.
     pub dispatches: Vec<Dispatch>,
+    /// Other forms of dispatches, for runs in which inputs and outputs share memory; ascending by dispatch.
+    pub in_place: Vec<InPlace>,
     /// The size of each input in bytes.
     pub inputs: Vec<usize>,
     /// The location of each output after a run.
@@ -146,10 +149,13 @@ impl Plan {
             let (end, size) = (checked_end(range.offset, range.size), size.and_then(|size| checked_end(0, size)));
             end.zip(size).is_some_and(|(end, size)| end <= size)
         };
-        for (index, dispatch) in self.dispatches.iter().enumerate() {
+        for (index, dispatch) in self.all_dispatches().enumerate() {
             if dispatch.shader >= self.shaders.len() || !dispatch.bindings.iter().all(|bound| inside(&bound.range)) {
                 return Err(format!("dispatch {index} uses what isn't there"));
             }
+        }
+        if !self.in_place.iter().all(|form| form.fits(self)) {
+            return Err("an input and an output that do not fit each other share memory".to_owned());
         }
         match self.outputs.iter().position(|output| !inside(output)) {
             Some(output) => Err(format!("output {output} lies outside of its buffer")),
@@ -164,7 +170,7 @@ impl Plan {
             padded(bound.range.size) <= limits.max_binding_bytes
                 && (is_weight || bound.range.offset.is_multiple_of(limits.alignment))
         };
-        for (index, dispatch) in self.dispatches.iter().enumerate() {
+        for (index, dispatch) in self.all_dispatches().enumerate() {
             if !dispatch.bindings.iter().all(fits) {
                 return Err(format!("dispatch {index} binds more than the device allows"));
             }
@@ -176,7 +182,7 @@ impl Plan {
                 return Err(format!("dispatch {index} has more work groups than work"));
             }
         }
-        let bound = self.dispatches.iter().flat_map(|dispatch| &dispatch.bindings).map(|bound| &bound.range);
+        let bound = self.all_dispatches().flat_map(|dispatch| &dispatch.bindings).map(|bound| &bound.range);
         let mut used = vec![0; self.banks.len()];
         for range in bound.chain(&self.outputs) {
             if let PlanBuffer::Bank(bank) = range.buffer {
@@ -192,7 +198,7 @@ impl Plan {
 
     /// Returns an error if a dispatch reads a buffer that it writes, which some interfaces do not allow.
     pub(crate) fn check_apart(&self) -> Result<(), String> {
-        for (index, dispatch) in self.dispatches.iter().enumerate() {
+        for (index, dispatch) in self.all_dispatches().enumerate() {
             let (written, read): (Vec<_>, Vec<_>) = dispatch.bindings.iter().partition(|bound| bound.writes);
             if read.iter().any(|read| written.iter().any(|written| written.range.buffer == read.range.buffer)) {
                 return Err(format!("dispatch {index} reads a buffer that it writes"));
@@ -218,11 +224,16 @@ impl Plan {
         self.weights.partition_point(|weight| weight.offset < offset)
     }
 
-    /// Returns, for each dispatch, the source of its shader and the number of buffers that it binds after its
-    /// parameters.
+    /// Returns an iterator over the dispatches, and over their other forms after them.
+    pub(crate) fn all_dispatches(&self) -> impl Iterator<Item = &Dispatch> {
+        self.dispatches.iter().chain(self.in_place.iter().map(|in_place| &in_place.form))
+    }
+
+    /// Returns, for each of [`Plan::all_dispatches`], the source of its shader and the number of buffers that it binds after
+    /// its parameters.
     pub(crate) fn sources(&self) -> Vec<(&str, usize)> {
         let source = |dispatch: &Dispatch| (self.shaders[dispatch.shader].as_str(), dispatch.bindings.len());
-        self.dispatches.iter().map(source).collect()
+        self.all_dispatches().map(source).collect()
     }
 }
 

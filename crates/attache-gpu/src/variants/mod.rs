@@ -9,6 +9,7 @@ mod select;
 use crate::kernel::Kernel;
 use crate::wgsl::{Context, Shader};
 
+pub(crate) use select::write_in_place;
 pub use select::{variants, write};
 
 /// One way to implement a kind of kernel as compute shaders.

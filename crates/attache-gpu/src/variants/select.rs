@@ -4,7 +4,7 @@ use attache_gpu_ir::Program;
 
 use super::{Computes, GeneratedKernel, Variant, VariantRequirement, convolution, elementwise, reduction};
 use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice};
-use crate::wgsl::Context;
+use crate::wgsl::{Context, Shader};
 
 impl VariantChoice {
     /// Returns the choice of the variant named `text`; `None` if no variant has that name.
@@ -99,4 +99,16 @@ pub fn write(program: &Program, kernel: &Kernel, storages: &StorageFormats, limi
     tracing::trace!(variant = variant.name, primitive = kernel.primitive.name(), "chosen");
     let others = applying.iter().map(|other| other.name).filter(|name| *name != variant.name);
     GeneratedKernel { shaders: (variant.write)(&context, kernel), alternatives: others.collect() }
+}
+
+/// Generates the shader of an update for runs in which the operand and the output are the same memory: it stores the block
+/// alone. The arguments are those of [`write()`].
+pub(crate) fn write_in_place(
+    program: &Program,
+    kernel: &Kernel,
+    storages: &StorageFormats,
+    limits: &DeviceLimits,
+) -> Shader {
+    let context = Context { program, storages, limits, views: &kernel.views, maps: &kernel.maps };
+    elementwise::update::write_in_place(&context, kernel)
 }

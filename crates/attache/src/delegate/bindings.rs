@@ -43,6 +43,34 @@ pub trait DelegateBindings {
     /// If the delegate does not know the type of the memory, or the memory does not fit the tensor.
     fn bind_output(&mut self, output: usize, tensor: &Fact, memory: Option<&dyn Any>) -> Result<(), DelegateError>;
 
+    /// Returns pairs of an input and the output that has its elements with some of them replaced, which runs write in place
+    /// where both are bound to the same memory, if the accelerator can.
+    fn updates(&self) -> Vec<[usize; 2]> {
+        Vec::new()
+    }
+
+    /// Makes further runs read an input where they write an output, which has the same type and shape, so that the value of
+    /// the output after a run is that of the input in the next one. The output of the last run of a slot is the first such
+    /// value. The host still reads the output after each run ([`DelegateQueue::output`](crate::DelegateQueue::output)) until
+    /// the next one starts. Returns false and changes nothing if the kernel cannot do this.
+    ///
+    /// # Errors
+    ///
+    /// If the accelerator fails.
+    fn carry(&mut self, _slot: usize, _output: usize, _input: usize) -> Result<bool, DelegateError> {
+        Ok(false)
+    }
+
+    /// Makes further runs read an input that an output was carried to from the slots of the queue again, and write the output
+    /// there. Before that, copies the value of the input to `value`, if there is any.
+    ///
+    /// # Errors
+    ///
+    /// If the accelerator fails, or if nothing was carried to the input.
+    fn end_carry(&mut self, _input: usize, _value: Option<&mut [u8]>) -> Result<(), DelegateError> {
+        Err(DelegateError::new("it carries nothing over"))
+    }
+
     /// Adds the commands of a run to `commands`, [`Commands`] of a type that the delegate knows. The caller executes them.
     /// All inputs are bound.
     ///

@@ -268,6 +268,24 @@ impl Kernel {
         self.bindings("bind_output", |bindings| bindings.bind_output(output, tensor, memory))
     }
 
+    /// Calls [`DelegateBindings::updates`]. Returns nothing if the kernel has no bindings or panics.
+    pub(crate) fn updates(&mut self) -> Vec<[usize; 2]> {
+        self.bindings("updates", |bindings| Ok(bindings.updates())).unwrap_or_default()
+    }
+
+    /// Calls [`DelegateBindings::carry`] if the kernel has bindings. A panic is returned as an error.
+    pub(crate) fn carry(&mut self, slot: usize, output: usize, input: usize) -> Result<bool, DelegateError> {
+        self.call_mut("carry", |inner| match inner.bindings() {
+            Some(bindings) => bindings.carry(slot, output, input),
+            None => Ok(false),
+        })
+    }
+
+    /// Calls [`DelegateBindings::end_carry`]. A panic is returned as an error.
+    pub(crate) fn end_carry(&mut self, input: usize, value: Option<&mut [u8]>) -> Result<(), DelegateError> {
+        self.bindings("end_carry", |bindings| bindings.end_carry(input, value))
+    }
+
     /// Calls [`DelegateBindings::encode`]. A panic is returned as an error.
     pub(crate) fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
         self.bindings("encode", |bindings| bindings.encode(commands))

@@ -57,6 +57,18 @@ impl DelegateBindings for GpuKernel {
         }
     }
 
+    fn updates(&self) -> Vec<[usize; 2]> {
+        self.session.plan().in_place.iter().map(|form| [form.input, form.output]).collect()
+    }
+
+    fn carry(&mut self, slot: usize, output: usize, input: usize) -> Result<bool, DelegateError> {
+        GpuKernel::carry(self, slot, output, input)
+    }
+
+    fn end_carry(&mut self, input: usize, value: Option<&mut [u8]>) -> Result<(), DelegateError> {
+        GpuKernel::end_carry(self, input, value)
+    }
+
     fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
         let encoder = commands.downcast_mut::<wgpu::CommandEncoder>().ok_or_else(|| unknown("commands"))?;
         self.session.encode(encoder).map_err(|error| refused("Encode", &error))

@@ -9,6 +9,7 @@ use attache_base::{Bytes, DataType, Stopwatch};
 use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue, ValueFormat};
 use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
 
+use super::carried::Carried;
 use super::exchange;
 use crate::{
     Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
@@ -18,18 +19,18 @@ use crate::{
 /// An input or output of the partition: its type on the host and its format on the device.
 #[derive(Clone)]
 pub(super) struct Port {
-    data_type: DataType,
+    pub(super) data_type: DataType,
     pub(super) format: ValueFormat,
 }
 
 impl Port {
     /// Whether an input is copied to the device without conversion.
-    fn is_taken(&self) -> bool {
+    pub(super) fn is_taken(&self) -> bool {
         exchange::is_taken(self.data_type, self.format.scalar, self.format.storage)
     }
 
     /// Whether an output is copied to the host without conversion.
-    fn is_stored(&self) -> bool {
+    pub(super) fn is_stored(&self) -> bool {
         exchange::is_stored(self.data_type, self.format.storage)
     }
 
@@ -37,7 +38,7 @@ impl Port {
         self.data_type.byte_size(self.format.elements)
     }
 
-    fn device_bytes(&self) -> usize {
+    pub(super) fn device_bytes(&self) -> usize {
         self.format.elements * self.format.storage.bytes()
     }
 }
@@ -153,6 +154,7 @@ impl PreparedPartition for GpuPartition {
             profiled: self.runs.timed,
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
+            carried: Carried::new([self.inputs.len(), self.outputs.len()], self.runs.slots),
             taken: vec![false; self.inputs.len()],
             kept: vec![false; self.outputs.len()],
             converted: (0..self.runs.slots).map(|_| self.outputs.iter().map(empty).collect()).collect(),
@@ -216,6 +218,8 @@ pub(super) struct GpuKernel {
     profiled: bool,
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Port>,
+    /// Inputs and outputs that share memory from run to run.
+    pub(super) carried: Carried,
     /// For each input, whether another kernel provides it on the device.
     taken: Vec<bool>,
     /// For each output, whether only other kernels read it, on the device.
@@ -262,6 +266,7 @@ impl DelegateQueue for GpuKernel {
     }
 
     fn submit(&mut self, slot: usize, times: usize) -> Result<(), DelegateError> {
+        self.carried.submitted(slot);
         self.session.submit_in(slot, times).map_err(failed)
     }
 
@@ -289,6 +294,9 @@ impl DelegateQueue for GpuKernel {
 
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
         let Some(port) = self.outputs.get(output) else { return Ok(None) };
+        if let Some(bytes) = self.carried.output(slot, output) {
+            return bytes.map(Some).map_err(failed);
+        }
         let words = self.session.output(slot, output, least.min(port.device_bytes())).map_err(failed)?;
         Ok(words.map(|words| match port.is_stored() {
             true => &words[..words.len().min(port.device_bytes())],
@@ -336,7 +344,7 @@ fn no_such(what: &str, index: usize) -> DelegateError {
     DelegateError::new(format!("TfLiteGpuDelegate Invoke: there is no {what} {index}"))
 }
 
-fn failed(error: GpuError) -> DelegateError {
+pub(super) fn failed(error: GpuError) -> DelegateError {
     failure("Invoke", &error)
 }
 

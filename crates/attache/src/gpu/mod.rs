@@ -1,6 +1,7 @@
 //! The GPU delegate. It claims nodes by lowering them to primitives and runs partitions as programs of primitives.
 
 mod bindings;
+mod carried;
 mod delegate;
 mod exchange;
 mod fault;

@@ -60,6 +60,13 @@ impl Interpreter {
         self.set_output(self.main, output, None)
     }
 
+    /// Returns pairs of an input and the output that has its elements with some of them replaced, as a cache of keys has after
+    /// a step of a language model, by their indices. Where both are bound to the same memory, runs replace these elements
+    /// there and copy nothing, if the device can. Empty unless one delegate runs the whole graph.
+    pub fn in_place_updates(&mut self) -> Vec<[usize; 2]> {
+        self.instance_of_mut(self.main).executor.updates()
+    }
+
     fn set_input(&mut self, subgraph: usize, input: usize, memory: Option<Arc<dyn InputMemory>>) -> Result<(), Error> {
         self.check_fallback()?;
         self.instance_of_mut(subgraph).executor.bind_input(input, memory)

@@ -17,6 +17,12 @@ impl Core {
         let (shape, _) = value.ok_or_else(|| super::instance::no_output(output.1))?;
         let made = TensorInfo { shape: shape.clone(), ..from.outputs[output.1].clone() };
         check(&made, output.1, &to.inputs[input.1], input.1)?;
+        if output.0 == input.0
+            && let Some(instance) = self.instances.get_mut(&output.0)
+            && instance.executor.carry_on_device(output.1, input.1)?
+        {
+            return Ok(());
+        }
         let Some(from) = self.instances.get_mut(&output.0) else { return Ok(()) };
         let given = from.executor.give_output(output.1)?;
         let (value, copied) = given.ok_or_else(|| super::instance::no_output(output.1))?;

@@ -58,6 +58,8 @@ pub(crate) struct Executor {
     /// Whether the memory is used by the CPU alone and stays as long as the program has no part in it: no delegate runs a
     /// part of the graph, and none that fails elsewhere makes the interpreter prepare everything again.
     is_fixed: bool,
+    /// Whether values that are carried over may stay on a device: nothing else takes over from it.
+    stays: bool,
     /// The milliseconds of each node on the CPU in the last run, in execution order; `None` if they are not
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
@@ -105,8 +107,9 @@ impl Executor {
         let (bound, carried, lists) = Default::default();
         let is_replaced = options.cpu_fallback && !options.delegates.is_empty();
         let is_fixed = !is_replaced && !steps.iter().any(|step| matches!(step, Step::Partition(_)));
+        let (made, stays) = (false, !is_replaced);
         let mut executor =
-            Self { prepared, steps, memory, run_queue, bound, carried, made: false, is_fixed, times, lists };
+            Self { prepared, steps, memory, run_queue, bound, carried, made, is_fixed, stays, times, lists };
         executor.reset_variables();
         Ok(executor)
     }
@@ -137,6 +140,7 @@ impl Executor {
     /// Copies the value of an input to the arena if only the memory of the device contains it. Required
     /// before [`Executor::keep_values_of`], which reads the arena.
     pub(crate) fn keep_input(&mut self, input: usize) -> Result<(), Error> {
+        self.end_carry(input, true)?;
         let Self { prepared, steps, memory, run_queue, .. } = self;
         let graph = &prepared.graph;
         match (run_queue, &mut steps[..]) {
@@ -157,6 +161,7 @@ impl Executor {
     /// Writes an input, to host memory or directly to the memory of the device. `bytes` must have the size of
     /// the input, unless it is one of strings.
     pub(crate) fn write(&mut self, input: usize, bytes: &[u8]) -> Result<(), Error> {
+        self.end_carry(input, false)?;
         self.bound.written(input);
         self.carried.written(input);
         let Self { prepared, steps, memory, run_queue, .. } = self;

@@ -35,8 +35,19 @@ struct Input {
     arena_version: u64,
     /// Whether writes that go to a slot go to the arena as well.
     writes_arena: bool,
-    /// Whether runs read the input from memory that it is bound to, and not from slots.
-    is_bound: bool,
+    /// Where runs read it.
+    place: Place,
+}
+
+/// Where runs read an input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In their slots.
+    Slots,
+    /// In memory that the caller has bound it to.
+    Bound,
+    /// In memory of the device where runs leave the output that is carried to it.
+    Carried,
 }
 
 impl Input {
@@ -93,7 +104,7 @@ impl RunQueue {
         Some(Self {
             inputs: indices(&graph.inputs, &partition.inputs),
             outputs: indices(&graph.outputs, &partition.outputs),
-            partition_inputs: vec![Input { version: 1, arena_version: 1, writes_arena, is_bound: false }; count],
+            partition_inputs: vec![Input { version: 1, arena_version: 1, writes_arena, place: Place::Slots }; count],
             bound_outputs: vec![None; partition.outputs.len()],
             slots: vec![Slot { inputs: vec![0; count], run: None }; slots],
             last: 0,
@@ -113,12 +124,32 @@ impl RunQueue {
 
     /// Whether an input of the graph is bound to memory.
     pub(crate) fn is_input_bound(&self, input: usize) -> bool {
-        self.partition_input(input).is_some_and(|index| self.partition_inputs[index].is_bound)
+        self.partition_input(input).is_some_and(|index| self.partition_inputs[index].place == Place::Bound)
+    }
+
+    /// Whether an output is carried to one of the partition's inputs on the device.
+    pub(crate) fn is_carried(&self, index: usize) -> bool {
+        self.partition_inputs[index].place == Place::Carried
+    }
+
+    /// Whether an output is carried to any input on the device.
+    pub(crate) fn has_carried(&self) -> bool {
+        self.partition_inputs.iter().any(|input| input.place == Place::Carried)
+    }
+
+    /// Records whether an output is carried to one of the partition's inputs on the device. If not, the arena has its value.
+    pub(crate) fn set_carried(&mut self, index: usize, is_carried: bool) {
+        self.set_place(index, if is_carried { Place::Carried } else { Place::Slots });
+        self.partition_inputs[index].touch();
     }
 
     /// Records whether one of the partition's inputs is bound. The arena has the value that it has otherwise.
     pub(crate) fn set_input_bound(&mut self, index: usize, is_bound: bool) {
-        self.partition_inputs[index].is_bound = is_bound;
+        self.set_place(index, if is_bound { Place::Bound } else { Place::Slots });
+    }
+
+    fn set_place(&mut self, index: usize, place: Place) {
+        self.partition_inputs[index].place = place;
         // Runs may have overwritten the input in their slots.
         self.slots.iter_mut().for_each(|slot| slot.inputs[index] = 0);
     }
@@ -245,7 +276,7 @@ impl RunQueue {
         for index in 0..self.partition_inputs.len() {
             let version = self.partition_inputs[index].version;
             let input = &self.partition_inputs[index];
-            if input.is_bound || self.slots[slot].inputs[index] == version || !wanted(input) {
+            if input.place != Place::Slots || self.slots[slot].inputs[index] == version || !wanted(input) {
                 continue;
             }
             let id = partition.inputs[index];
@@ -339,7 +370,7 @@ impl RunQueue {
 
     /// Returns the slot of the run that was waited for last, and the index of an output among the partition's
     /// outputs; `None` if no outputs are available or the output is a constant.
-    fn output_slot(&self, output: usize) -> Option<(usize, usize)> {
+    pub(crate) fn output_slot(&self, output: usize) -> Option<(usize, usize)> {
         Some((self.waited?.0, (*self.outputs.get(output)?)?))
     }
 }

@@ -14,6 +14,7 @@ mod validation;
 
 mod async_runs;
 mod bound;
+mod carried;
 mod compiled;
 mod device;
 mod extreme_integers;

@@ -150,7 +150,7 @@ impl EncoderPlan {
     ) -> Result<(Box<dyn LoadedPlan>, LoadCost), GpuError> {
         use wgpu::BufferUsages as Usages;
         let start = Stopwatch::start();
-        let (pipelines, cache) = device.pipelines(&plan.sources(), code)?;
+        let (pipelines, cache) = device.pipelines(&plan.sources()[..plan.dispatches.len()], code)?;
         let compile_ms = start.milliseconds();
         let start = Stopwatch::start();
         let block = weights.block()?;

@@ -12,7 +12,7 @@ use crate::bind::{
 };
 use crate::device::Device;
 use crate::kernel::GpuError;
-use crate::plan::{BufferRange, Plan, PlanBuffer};
+use crate::plan::{BoundRange, BufferRange, Plan, PlanBuffer};
 
 /// Memory that an input or output is bound to. Everything has been checked.
 pub(super) struct Bound {
@@ -30,11 +30,13 @@ pub(super) struct Bindings {
     pub(super) outputs: Vec<Option<Bound>>,
     /// For each output, the first dispatch that uses the memory it is bound to; `None` if none does.
     first: Vec<Option<usize>>,
+    /// The dispatches that run in another form, as indices into [`Plan::in_place`].
+    forms: Vec<usize>,
 }
 
 /// What the division of a run into pieces depends on: for each input and output, how runs reach the memory, and whether it
-/// is shared with other users and is memory of the host.
-pub(super) type Shape = Vec<Option<(Access, bool, bool)>>;
+/// is shared with other users and is memory of the host; and which dispatches run in another form.
+pub(super) type Shape = (Vec<Option<(Access, bool, bool)>>, Vec<usize>);
 
 /// The values that a run waits for, or those that it sets. Their order is that in which semaphores are locked.
 pub(super) type Values = BTreeMap<vk::Semaphore, (DeviceSemaphore, u64)>;
@@ -94,7 +96,8 @@ fn not_replayed(what: &str) -> GpuError {
 
 impl Bindings {
     pub(super) fn new(inputs: usize, outputs: usize) -> Self {
-        Self { inputs: vec![None; inputs], outputs: vec![None; outputs], first: vec![None; outputs] }
+        let (first, forms) = (vec![None; outputs], Vec::new());
+        Self { inputs: vec![None; inputs], outputs: vec![None; outputs], first, forms }
     }
 
     /// Whether nothing is bound.
@@ -154,13 +157,16 @@ impl Bindings {
             let is_read = to_host.any(|buffer| buffer == PlanBuffer::Input(index));
             bound.access = if is_read { Access::Copy } else { bound.usual_access(device) };
         }
+        self.forms = (0..plan.in_place.len()).filter(|form| self.is_in_place(plan, *form)).collect();
         for index in 0..self.outputs.len() {
             let Some(bound) = &self.outputs[index] else { continue };
             let mut others = self.outputs.iter().enumerate().filter(|(other, _)| *other != index);
             if others.any(|(_, other)| other.as_ref().is_some_and(|other| other.overlaps(bound))) {
                 return Err(usage("two outputs are bound to ranges of memory that overlap"));
             }
-            let is_read = self.inputs.iter().flatten().any(|input| input.overlaps(bound));
+            let is_updated = |input| self.forms.iter().any(|form| plan.in_place[*form].is_of(input, index));
+            let mut inputs = self.inputs.iter().enumerate().filter_map(|(input, bound)| Some((input, bound.as_ref()?)));
+            let is_read = inputs.any(|(input, other)| other.overlaps(bound) && !is_updated(input));
             let is_near = bound.usual_access(device) == Access::InPlace;
             let first = plan.first_use(index).filter(|_| is_near && !is_read);
             let source = match plan.outputs[index].buffer {
@@ -177,12 +183,35 @@ impl Bindings {
         Ok(())
     }
 
+    /// Whether a dispatch can run in its other form: the input and the output are bound to the same memory, which is used
+    /// where it is and by no other input.
+    fn is_in_place(&self, plan: &Plan, form: usize) -> bool {
+        let form = &plan.in_place[form];
+        let (Some(from), Some(to)) = (&self.inputs[form.input], &self.outputs[form.output]) else { return false };
+        let mut others = self.inputs.iter().enumerate().filter(|(index, _)| *index != form.input);
+        let is_sole = !others.any(|(_, other)| other.as_ref().is_some_and(|other| other.overlaps(to)));
+        let is_there = from.access == Access::InPlace && plan.first_use(form.output) == Some(form.dispatch);
+        from.is_same(to) && is_sole && is_there
+    }
+
+    /// Returns in which form a dispatch runs: its index, or that of another form, among [`Plan::all_dispatches`].
+    pub(super) fn form(&self, plan: &Plan, dispatch: usize) -> usize {
+        let form = self.forms.iter().find(|form| plan.in_place[**form].dispatch == dispatch);
+        form.map_or(dispatch, |form| plan.dispatches.len() + form)
+    }
+
+    /// Returns what a dispatch binds in the form in which it runs.
+    pub(super) fn bound<'a>(&self, plan: &'a Plan, dispatch: usize) -> &'a [BoundRange] {
+        let form = self.form(plan, dispatch).checked_sub(plan.dispatches.len());
+        form.map_or(&plan.dispatches[dispatch], |form| &plan.in_place[form].form).bindings.as_slice()
+    }
+
     pub(super) fn shape(&self) -> Shape {
         let shape = |bound: &Bound| {
             let buffer = bound.memory().buffer();
             (bound.access, buffer.other_users().is_some(), buffer.is_host())
         };
-        self.inputs.iter().chain(&self.outputs).map(|bound| bound.as_ref().map(shape)).collect()
+        (self.inputs.iter().chain(&self.outputs).map(|bound| bound.as_ref().map(shape)).collect(), self.forms.clone())
     }
 
     /// Whether something is done before the dispatches of a run: copies of inputs, or taking over shared memory.
@@ -218,7 +247,7 @@ impl Bindings {
 
     /// Whether a dispatch uses memory that is bound.
     pub(super) fn uses(&self, plan: &Plan, dispatch: usize) -> bool {
-        plan.dispatches[dispatch].bindings.iter().any(|bound| self.in_place(plan, dispatch, &bound.range).is_some())
+        self.bound(plan, dispatch).iter().any(|bound| self.in_place(plan, dispatch, &bound.range).is_some())
     }
 
     /// Returns the dispatches that use other memory than with `before`, which has the same shape.
@@ -230,8 +259,8 @@ impl Bindings {
             (Some(now), Some(before)) => !now.is_same(before),
             (now, before) => now.is_some() != before.is_some(),
         };
-        let bindings = |dispatch: usize| plan.dispatches[dispatch].bindings.iter();
-        let changed = |dispatch: &usize| bindings(*dispatch).any(|bound| is_other(*dispatch, &bound.range));
+        let changed =
+            |dispatch: &usize| self.bound(plan, *dispatch).iter().any(|bound| is_other(*dispatch, &bound.range));
         (0..plan.dispatches.len()).filter(changed).collect()
     }
 

@@ -175,7 +175,8 @@ impl BoundRuns {
     /// Allocates a command buffer for a piece, and descriptor sets if it varies.
     fn new_commands(&mut self, context: &Context<'_>, piece: &Piece) -> Result<Commands, GpuError> {
         let raw = self.command_buffer(context)?;
-        let own: Vec<usize> = dispatches(context.plan, piece).collect();
+        let own: Vec<usize> =
+            dispatches(context.plan, piece).map(|index| self.bindings.form(context.plan, index)).collect();
         let (descriptors, sets) = match piece.is_variable && !own.is_empty() {
             true => context.recorder.new_sets(&own)?,
             false => (vk::DescriptorPool::null(), own.iter().map(|index| context.stream_sets[*index]).collect()),
@@ -185,9 +186,10 @@ impl BoundRuns {
 
     fn write_set(&self, context: &Context<'_>, dispatch: usize, set: vk::DescriptorSet) {
         let Context { plan, recorder, slot, .. } = context;
-        let slices = &recorder.command_list.slots[*slot].dispatches[dispatch];
+        let (form, bindings) = (self.bindings.form(plan, dispatch), self.bindings.bound(plan, dispatch));
+        let slices = &recorder.command_list.slots[*slot].dispatches[form];
         let params = recorder.described(&slices[0]);
-        let ranges = plan.dispatches[dispatch].bindings.iter().map(|bound| &bound.range);
+        let ranges = bindings.iter().map(|bound| &bound.range);
         let buffers = ranges.zip(&slices[1..]).map(|(range, slice)| {
             let bound = self.bindings.in_place(plan, dispatch, range);
             bound.map_or_else(|| recorder.described(slice), |bound| bound.info())
@@ -207,7 +209,7 @@ impl BoundRuns {
             self.before(context, raw);
         }
         for (dispatch, set) in dispatches(context.plan, piece).zip(sets) {
-            context.recorder.dispatch(raw, dispatch, *set);
+            context.recorder.dispatch(raw, [dispatch, self.bindings.form(context.plan, dispatch)], *set);
         }
         if piece.steps.contains(&end) {
             self.after(context, raw);

@@ -36,7 +36,7 @@ use self::submissions::Semaphores;
 use super::{
     Ended, Fence, Interface, LoadCost, LoadedPlan, Recording, Runs, SharedValue, Span, Times, no_timestamps, params,
 };
-use crate::bind::{BoundTensor, InputBinding, OutputBinding, PendingSignal, usage};
+use crate::bind::{BoundTensor, DeviceMemory, InputBinding, OutputBinding, PendingSignal, usage};
 use crate::device::constants::DeviceConstant;
 use crate::device::vulkan::{DeviceBuffer, Pipeline, Use, Vulkan, failed};
 use crate::device::{Device, DeviceCode, ShaderCode, Submission};
@@ -162,7 +162,7 @@ impl Interface for Replay {
 struct ReplayPlan {
     device: Device,
     plan: Arc<Plan>,
-    /// The pipeline of each dispatch.
+    /// The pipeline of each of [`Plan::all_dispatches`].
     pipelines: Vec<Arc<Pipeline>>,
     /// What is kept for [`LoadedPlan::code`].
     code: DeviceCode,
@@ -199,7 +199,7 @@ struct Constants {
     weights: Vec<DeviceConstant<DeviceBuffer>>,
     /// The buffer of all parameters.
     params: Arc<DeviceBuffer>,
-    /// For each dispatch, the range of its parameters in the buffer.
+    /// For each of [`Plan::all_dispatches`], the range of its parameters in the buffer.
     ranges: Vec<Range<usize>>,
 }
 
@@ -301,8 +301,9 @@ impl Builder<'_> {
         // What is not copied has one part.
         let is_copied = in_place.iter().any(Option::is_none);
         let parts = |outputs: &Vec<Slice>| if is_copied { in_parts(outputs) } else { vec![whole(outputs)] };
-        let dispatches = self.plan.dispatches.iter().zip(&self.resources.pipelines);
+        let dispatches = self.plan.all_dispatches().zip(&self.resources.pipelines);
         Ok(CommandList {
+            steps: self.plan.dispatches.len(),
             dispatches: dispatches.map(listed).collect::<Result<_, GpuError>>()?,
             slots: (0..self.runs.slots).map(ranges).collect(),
             parts: map.outputs.iter().map(parts).collect(),
@@ -345,8 +346,8 @@ impl Builder<'_> {
         self.plan.first_use(output).filter(|_| self.vulkan.is_unified())
     }
 
-    /// Returns the ranges that each dispatch binds in a slot's runs. The parameters come first. `in_place` has
-    /// [`Builder::in_place`] of each output.
+    /// Returns the ranges that each of [`Plan::all_dispatches`] binds in a slot's runs. The parameters come first. `in_place`
+    /// has [`Builder::in_place`] of each output.
     fn bound(&self, map: &Map, slot: usize, in_place: &[Option<usize>]) -> Vec<Vec<Slice>> {
         let place = |index: usize, range: &BufferRange| {
             let mut outputs = self.plan.outputs.iter().zip(in_place).zip(&map.outputs[slot]);
@@ -358,7 +359,8 @@ impl Builder<'_> {
             let slices = dispatch.bindings.iter().map(|bound| place(index, &bound.range));
             [params.clone()].into_iter().chain(slices).collect()
         };
-        self.plan.dispatches.iter().zip(&map.params).enumerate().map(bound).collect()
+        let index = (0..self.plan.dispatches.len()).chain(self.plan.in_place.iter().map(|in_place| in_place.dispatch));
+        index.zip(self.plan.all_dispatches().zip(&map.params)).map(bound).collect()
     }
 }
 
@@ -599,6 +601,10 @@ impl Recording for Replayed {
         self.rebind(self.bound.bindings.with_output(device, &self.plan, (output, bound))?)
     }
 
+    fn memory(&self, size: usize) -> Result<Option<DeviceMemory>, GpuError> {
+        DeviceMemory::new(&self.resources.device, size).map(Some)
+    }
+
     fn io_bytes(&self) -> Option<u64> {
         Some(self.io_bytes)
     }
@@ -608,7 +614,7 @@ impl Recording for Replayed {
         stream.submissions.wait_for_all()?;
         let vulkan = self.resources.vulkan();
         let ticks = vulkan.ticks.filter(|_| self.command_list.timed).ok_or_else(no_timestamps)?;
-        let mut stamps = vec![0u64; 2 * self.command_list.dispatches.len()];
+        let mut stamps = vec![0u64; 2 * self.command_list.steps];
         if !stamps.is_empty() {
             let flags = vk::QueryResultFlags::TYPE_64;
             // SAFETY: the pool belongs to the recording, and no run is pending.

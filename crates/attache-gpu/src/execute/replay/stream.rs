@@ -17,6 +17,9 @@ use crate::kernel::GpuError;
 /// The commands of a run, from which each stream records its command buffers. Arena locations are given in
 /// the first stream's arena.
 pub(super) struct CommandList {
+    /// The number of dispatches of a run.
+    pub(super) steps: usize,
+    /// The dispatches of a run, and after them their other forms, which bound memory needs.
     pub(super) dispatches: Vec<ListedDispatch>,
     pub(super) slots: Vec<SlotRanges>,
     /// For each slot, the parts of the outputs, as byte ranges of the buffer that the host reads. The copy of
@@ -48,7 +51,7 @@ pub(super) struct ListedDispatch {
 pub(super) struct SlotRanges {
     /// The location of each input.
     pub(super) inputs: Vec<Slice>,
-    /// For each dispatch, the ranges that it binds. The parameters come first.
+    /// For each of [`CommandList::dispatches`], the ranges that it binds. The parameters come first.
     pub(super) dispatches: Vec<Vec<Slice>>,
     /// For each output, its location on the device, and the location in memory that the host reads to which
     /// it is copied. The same where dispatches write it there.
@@ -91,7 +94,7 @@ impl CommandList {
             recorder.resources.end(commands)?;
             slots.push(Recorded { commands, copies: recorder.copies(slot)?, sets });
         }
-        let barriers = self.dispatches.iter().filter(|dispatch| dispatch.needs_barrier).count();
+        let barriers = self.dispatches[..self.steps].iter().filter(|dispatch| dispatch.needs_barrier).count();
         Ok(Stream { submissions: Submissions::new(&resources.device, queue, self.wait), slots, barriers })
     }
 
@@ -131,11 +134,12 @@ impl Recorder<'_> {
 
     /// Allocates and writes a descriptor set for each dispatch of each slot. Returns the sets of each slot.
     fn descriptor_sets(&mut self) -> Result<Vec<Vec<vk::DescriptorSet>>, GpuError> {
-        let bound: Vec<&Vec<Slice>> = self.command_list.slots.iter().flat_map(|slot| &slot.dispatches).collect();
+        let count = self.command_list.steps;
+        let bound = self.command_list.slots.iter().flat_map(|slot| &slot.dispatches[..count]);
+        let bound: Vec<&Vec<Slice>> = bound.collect();
         if bound.is_empty() {
             return Ok(vec![Vec::new(); self.command_list.slots.len()]);
         }
-        let count = self.command_list.dispatches.len();
         let dispatches: Vec<usize> = (0..count).cycle().take(bound.len()).collect();
         let (pool, sets) = self.new_sets(&dispatches)?;
         self.resources.descriptors.push(pool);
@@ -190,7 +194,7 @@ impl Recorder<'_> {
     fn dispatches(&self, commands: vk::CommandBuffer, sets: &[vk::DescriptorSet]) {
         self.begin(commands);
         for (index, set) in sets.iter().enumerate() {
-            self.dispatch(commands, index, *set);
+            self.dispatch(commands, [index, index], *set);
         }
     }
 
@@ -201,7 +205,7 @@ impl Recorder<'_> {
         let written = Access::SHADER_WRITE | Access::TRANSFER_WRITE;
         let shader = Access::SHADER_READ | Access::SHADER_WRITE | Access::UNIFORM_READ;
         let used = shader | Access::TRANSFER_READ | Access::TRANSFER_WRITE;
-        let stamps = 2 * self.command_list.dispatches.len() as u32;
+        let stamps = 2 * self.command_list.steps as u32;
         if self.command_list.timed && stamps > 0 {
             let (raw, queries) = (&self.resources.vulkan().raw, self.resources.queries);
             // SAFETY: the command buffer is recording, and the pool has this many timestamps.
@@ -210,10 +214,11 @@ impl Recorder<'_> {
         self.resources.barrier(commands, (all, written), (all, used));
     }
 
-    /// Records a dispatch, with a barrier before it where it needs one.
-    pub(super) fn dispatch(&self, commands: vk::CommandBuffer, index: usize, set: vk::DescriptorSet) {
+    /// Records a dispatch, with a barrier before it where it needs one. The indices are that of the dispatch in the plan, and
+    /// that of the form in which it runs among [`CommandList::dispatches`].
+    pub(super) fn dispatch(&self, commands: vk::CommandBuffer, [index, form]: [usize; 2], set: vk::DescriptorSet) {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
-        let dispatch = &self.command_list.dispatches[index];
+        let dispatch = &self.command_list.dispatches[form];
         if dispatch.needs_barrier {
             let shader = Access::SHADER_READ | Access::SHADER_WRITE;
             let (before, after) = ((Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));

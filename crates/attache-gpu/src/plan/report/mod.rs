@@ -1,6 +1,7 @@
 //! Plans a program: fuses it to kernels, generates their shaders, and assigns memory. The report keeps these
 //! intermediate results, from which the plan and the costs of dispatches are derived.
 
+mod in_place;
 mod pack;
 mod validate;
 
@@ -13,7 +14,7 @@ use self::pack::weights;
 use self::validate::validate_report;
 use super::hazards::Hazards;
 use super::weights::Weight;
-use super::{BoundRange, BufferRange, Dispatch, Plan, PlanBuffer};
+use super::{BoundRange, BufferRange, Dispatch, InPlace, Plan, PlanBuffer};
 use crate::fuse::{defer, fuse, merge, split};
 use crate::kernel::{
     DeviceLimits, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots, validate,
@@ -31,6 +32,19 @@ pub struct PlannedDispatch {
     pub kernel: usize,
 }
 
+/// Another form of a dispatch, for runs in which an input and an output share memory. See [`InPlace`].
+#[derive(Clone, Debug)]
+pub struct PlannedInPlace {
+    /// The dispatch, as an index into [`PlanReport::dispatches`].
+    pub dispatch: usize,
+    /// The input that the dispatch copies.
+    pub input: usize,
+    /// The output to which the dispatch copies it, with some elements replaced.
+    pub output: usize,
+    /// The shader that replaces these elements alone.
+    pub shader: Shader,
+}
+
 /// A planned program with all results of planning. [`PlanReport::plan`] returns the part that a device runs.
 #[derive(Clone, Debug)]
 pub struct PlanReport {
@@ -44,6 +58,8 @@ pub struct PlanReport {
     pub kernels: Vec<Kernel>,
     /// The dispatches, in the order in which they execute.
     pub dispatches: Vec<PlannedDispatch>,
+    /// Other forms of dispatches, for runs in which inputs and outputs share memory.
+    pub in_place: Vec<PlannedInPlace>,
     /// The memory location of each value.
     pub layout: Layout,
     /// The names of the variants that apply to some kernel for which another variant was chosen.
@@ -88,7 +104,9 @@ impl PlanReport {
         let constants = constants(&program, &dispatches);
         let rules = LayoutConstraints { alignment: limits.alignment, apart };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
-        let report = Self { program, precision, storages, kernels, dispatches, layout, alternatives };
+        let in_place = Vec::new();
+        let mut report = Self { program, precision, storages, kernels, dispatches, in_place, layout, alternatives };
+        report.in_place = in_place::in_place(&report, limits);
         validate_report(&report)?;
         Ok(report)
     }
@@ -100,34 +118,26 @@ impl PlanReport {
     /// If a dispatch binds a value without memory.
     pub fn plan(&self) -> Result<Plan, GpuError> {
         let weights = weights(self);
-        let mut packed = weights[self.layout.constants.len()..].iter();
-        let (mut shaders, mut hazards) = (Shaders::default(), Hazards::default());
+        let packed = weights[self.layout.constants.len()..].iter();
+        let mut writer = DispatchWriter { report: self, weights: &weights, packed, shaders: Shaders::default() };
+        let mut hazards = Hazards::default();
         let mut dispatches = Vec::with_capacity(self.dispatches.len());
-        for dispatch in &self.dispatches {
-            let shader = &dispatch.shader;
-            let bindings = shader.bindings.iter().map(|binding| {
-                let range = match binding {
-                    Binding::Read(id) | Binding::Write(id, _) => self.range(*id, &weights)?,
-                    Binding::Packed(_) | Binding::Words(_) => {
-                        packed.next().map(Weight::range).ok_or_else(|| broken("packed weights are missing".into()))?
-                    }
-                };
-                Ok(BoundRange { range, writes: matches!(binding, Binding::Write(..)) })
-            });
-            let bindings = bindings.collect::<Result<Vec<_>, GpuError>>()?;
-            let needs_barrier = hazards.record(&bindings);
-            let (groups, params) = (shader.groups, shader.params.clone());
-            dispatches.push(Dispatch {
-                shader: shaders.index(&shader.source),
-                groups,
-                params,
-                bindings,
-                needs_barrier,
-            });
+        for planned in &self.dispatches {
+            let dispatch = writer.dispatch(&planned.shader)?;
+            dispatches.push(Dispatch { needs_barrier: hazards.record(&dispatch.bindings), ..dispatch });
         }
+        let mut in_place = Vec::with_capacity(self.in_place.len());
+        for PlannedInPlace { dispatch, input, output, shader } in &self.in_place {
+            // The form uses no other memory than the dispatch.
+            let needs_barrier = dispatches[*dispatch].needs_barrier;
+            let form = Dispatch { needs_barrier, ..writer.dispatch(shader)? };
+            in_place.push(InPlace { dispatch: *dispatch, input: *input, output: *output, form });
+        }
+        let shaders = writer.shaders.sources;
         let inputs = self.program.inputs.iter().map(|id| self.bytes(*id)).collect();
         let outputs = self.program.outputs.iter().map(|id| self.range(*id, &weights)).collect::<Result<_, _>>()?;
-        Ok(Plan { shaders: shaders.sources, dispatches, inputs, outputs, banks: self.layout.banks.clone(), weights })
+        let banks = self.layout.banks.clone();
+        Ok(Plan { shaders, dispatches, in_place, inputs, outputs, banks, weights })
     }
 
     /// Returns the memory range of a value. `weights` are the weights of the plan.
@@ -173,6 +183,33 @@ impl PlanReport {
     #[must_use]
     pub fn variants(&self) -> BTreeSet<&'static str> {
         self.dispatches.iter().map(|dispatch| dispatch.shader.variant).collect()
+    }
+}
+
+/// Makes the dispatches of a plan, in their order.
+struct DispatchWriter<'a> {
+    report: &'a PlanReport,
+    weights: &'a [Weight],
+    /// The packed weights that no dispatch has bound yet.
+    packed: std::slice::Iter<'a, Weight>,
+    shaders: Shaders<'a>,
+}
+
+impl<'a> DispatchWriter<'a> {
+    /// Returns the dispatch of a shader, without a barrier before it.
+    fn dispatch(&mut self, shader: &'a Shader) -> Result<Dispatch, GpuError> {
+        let range = |binding: &Binding| {
+            let range = match binding {
+                Binding::Read(id) | Binding::Write(id, _) => self.report.range(*id, self.weights)?,
+                Binding::Packed(_) | Binding::Words(_) => {
+                    self.packed.next().map(Weight::range).ok_or_else(|| broken("packed weights are missing".into()))?
+                }
+            };
+            Ok(BoundRange { range, writes: matches!(binding, Binding::Write(..)) })
+        };
+        let bindings = shader.bindings.iter().map(range).collect::<Result<_, GpuError>>()?;
+        let (groups, params, needs_barrier) = (shader.groups, shader.params.clone(), false);
+        Ok(Dispatch { shader: self.shaders.index(&shader.source), groups, params, bindings, needs_barrier })
     }
 }
 

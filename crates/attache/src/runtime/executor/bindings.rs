@@ -104,6 +104,10 @@ impl Executor {
             self.bound.outputs.remove(output);
             return Ok(());
         }
+        if memory.is_some() {
+            // Nothing is carried from the output any more.
+            (0..self.prepared.graph.inputs.len()).try_for_each(|input| self.end_carry(input, true))?;
+        }
         let Whole { graph, run_queue, partition } = self.whole()?;
         let id = graph.outputs[output];
         let Some(index) = run_queue.partition_output(output) else {
@@ -125,6 +129,19 @@ impl Executor {
             None => self.bound.outputs.remove(output),
         }
         Ok(())
+    }
+
+    /// Returns pairs of an input and an output of the graph of which the second is the first with some elements replaced, as
+    /// far as the delegate that runs the whole graph knows.
+    pub(crate) fn updates(&mut self) -> Vec<[usize; 2]> {
+        let Ok(Whole { graph, run_queue, partition }) = self.whole() else { return Vec::new() };
+        let find = |count: usize, is: &dyn Fn(usize) -> bool| (0..count).find(|index| is(*index));
+        let pair = |[input, output]: [usize; 2]| {
+            let input = find(graph.inputs.len(), &|index| run_queue.partition_input(index) == Some(input))?;
+            let output = find(graph.outputs.len(), &|index| run_queue.partition_output(index) == Some(output))?;
+            Some([input, output])
+        };
+        partition.kernel.updates().into_iter().filter_map(pair).collect()
     }
 
     /// Binds the inputs and outputs that are bound in `other`, an executor of the same subgraph, if their

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use attache_base::{Parallel, SharedBuffer};
 use attache_graph::{Graph, PassedTensor};
 
-use super::{Executor, Subgraphs};
+use super::{Executor, RunQueue, Step, Subgraphs};
 use crate::{Error, ErrorKind};
 
 /// Inputs and outputs of the graph that were carried over.
@@ -128,6 +128,52 @@ impl Executor {
         self.carried.written(input);
         self.carried.next.insert(input);
         Ok(copied)
+    }
+
+    /// Gives an input of the next run the value of an output of the last one where it is on the device. Returns false if that
+    /// cannot be, for instance because the CPU runs a part of the graph.
+    pub(crate) fn carry_on_device(&mut self, output: usize, input: usize) -> Result<bool, Error> {
+        let graph = &self.prepared.graph;
+        let is_sole = graph.inputs.iter().filter(|id| **id == graph.inputs[input]).count() == 1;
+        let (Some(run_queue), [Step::Partition(partition)]) = (&mut self.run_queue, &mut self.steps[..]) else {
+            return Ok(false);
+        };
+        let (Some((slot, from)), Some(to)) = (run_queue.output_slot(output), run_queue.partition_input(input)) else {
+            return Ok(false);
+        };
+        if !self.stays || !is_sole {
+            return Ok(false);
+        }
+        if !partition.kernel.carry(slot, from, to).map_err(|error| partition.failed(&error))? {
+            return Ok(false);
+        }
+        if !run_queue.is_carried(to) {
+            run_queue.set_carried(to, true);
+        }
+        self.carried.given.insert(output);
+        self.carried.written(input);
+        self.carried.next.insert(input);
+        Ok(true)
+    }
+
+    /// Whether runs read an input where the one before has left an output, on a device.
+    pub(crate) fn carries_on_device(&self) -> bool {
+        self.run_queue.as_ref().is_some_and(RunQueue::has_carried)
+    }
+
+    /// Makes runs read an input that an output is carried to on the device from host memory again, if it is one. The arena
+    /// gets the value of the input if `is_kept` is true and a run has not used it up.
+    pub(super) fn end_carry(&mut self, input: usize, is_kept: bool) -> Result<(), Error> {
+        let Self { prepared, steps, memory, run_queue, carried, .. } = self;
+        let (Some(run_queue), [Step::Partition(partition)]) = (run_queue, &mut steps[..]) else { return Ok(()) };
+        let Some(index) = run_queue.partition_input(input).filter(|index| run_queue.is_carried(*index)) else {
+            return Ok(());
+        };
+        let is_kept = is_kept && carried.next.contains(&input);
+        let value = memory.bytes_mut(prepared.graph.inputs[input]).filter(|_| is_kept);
+        partition.kernel.end_carry(index, value).map_err(|error| partition.failed(&error))?;
+        run_queue.set_carried(index, false);
+        Ok(())
     }
 
     /// Returns the values of the inputs that the next run uses up, so that they can be restored after it has failed.
