@@ -1,7 +1,7 @@
 //! Variant `conv_vector`: pointwise convolution of floats with one group, a constant filter and few output pixels, which
 //! is a product of a matrix and a few vectors. A work group stages all input channels of all pixels, or computes them, and
-//! multiplies them by a few columns of the filter, of which its invocations divide K among them. A filter of 8-bit or 4-bit
-//! integers is read as it is.
+//! multiplies them by a few columns of the filter, of which its invocations divide K among them. What a work group reads of
+//! the filter is contiguous. A filter of 8-bit or 4-bit integers is read as it is.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use attache_base::DataType;
 use attache_gpu_ir::{Primitive, Source};
 
-use super::conv_dense;
 use super::left_rows::LeftRows;
 use super::tiling::put;
 use crate::kernel::{Kernel, rows_group, staged_rows, vector_width};
@@ -25,8 +24,7 @@ pub(in crate::variants) const VARIANT: Variant =
 /// Maximum output pixels for which no other variant is faster. These would need a few for each invocation.
 const FEW_PIXELS: usize = 3;
 
-/// Numbers of vec4s of output channels of a work group, each with the number of work groups that it has to leave. Adjacent
-/// ones share a memory transaction.
+/// Numbers of vec4s of output channels of a work group, each with the number of work groups that it has to leave.
 const COLUMNS: [(usize, usize); 3] = [(8, 256), (4, 128), (2, 0)];
 
 /// Maximum number of units of the filter that an invocation loads before it multiplies the first. It loads them before the
@@ -53,7 +51,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let parts = invocations / columns;
     let mut writer = Writer::new(VARIANT.name, context);
     let [wide, outputs_text] = [vec4s, outputs].map(|extent| writer.param(extent));
-    let filter = Filter::new(&mut writer, context, kernel, &wide);
+    let filter = Filter::new(&mut writer, context, kernel, columns);
     let left = LeftRows::new(&mut writer, context, kernel, ([rows, depth], "0u", invocations));
     let stored = if outputs.is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, stored);
@@ -61,7 +59,8 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         "    let part = local.x / {columns}u;
     let own = local.x % {columns}u;
     let vector = group.x * {columns}u + own;
-    let column = min(vector, {wide} - 1u);\n"
+    let first = {} + own;\n",
+        filter.start
     );
     body += &products(&filter, &left, rows, &Division::new(&filter, depth, parts));
     body += &add(rows, columns, parts);
@@ -179,11 +178,15 @@ fn multiplied(
     }
 }
 
-/// Where the packed filter is: as floats, or as the integers that the file holds.
+/// Where the packed filter is: as floats, or as the integers that the file holds. For each unit along K and each vec4 of a
+/// work group's output channels there is a vec4, of floats or of words. Those of a work group follow one another. In front of
+/// all are the bias and, with integers, the scales.
 struct Filter {
     source: FilterSource,
-    /// WGSL of the number of vec4s of output channels.
-    wide: String,
+    /// WGSL of the first vec4 of a work group.
+    start: String,
+    /// Number of vec4s of output channels of a work group.
+    columns: usize,
     /// Number of elements along K that are loaded at once for a vec4 of output channels.
     unit: usize,
     /// WGSL of the bias and of the scale of the output channels of `vector`.
@@ -198,27 +201,34 @@ enum FilterSource {
 }
 
 impl Filter {
-    fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, wide: &str) -> Self {
-        let wide = wide.to_owned();
-        let Some((words, bits)) = pack_integers(context, kernel) else {
-            let weights = writer.packed(conv_dense::pack(context, kernel), 4);
-            let (bias, scale) = (weights.floats("vector"), "1.0".to_owned());
-            return Self { source: FilterSource::Floats(weights), wide, unit: 1, bias, scale };
+    fn new(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, columns: usize) -> Self {
+        let shape = context.program.shape(kernel.inputs[1]);
+        let (wide, depth) = (shape[0].div_ceil(4), shape[3]);
+        let mut start = |header: usize, unit: usize| {
+            let [header, each] = [header * wide, depth.div_ceil(unit) * columns].map(|extent| writer.param(extent));
+            format!("{header} + group.x * {each}")
         };
-        let name = writer.words(words, 4);
+        let Some((words, bits)) = pack_integers(context, kernel, columns) else {
+            let start = start(1, 1);
+            let weights = writer.packed(pack_floats(context, kernel, columns), 4);
+            let (bias, scale) = (weights.floats("vector"), "1.0".to_owned());
+            return Self { source: FilterSource::Floats(weights), start, columns, unit: 1, bias, scale };
+        };
+        let start = start(2, 32 / bits);
+        let (name, wide) = (writer.words(words, 4), writer.param(wide));
         let [bias, scale] =
             ["vector".to_owned(), format!("{wide} + vector")].map(|at| format!("bitcast<vec4<f32>>({name}[{at}])"));
         // A vec4 of words has four elements of each channel, or eight.
         let source = FilterSource::Integers(name, bits);
-        Self { source, wide, unit: 32 / bits, bias, scale }
+        Self { source, start, columns, unit: 32 / bits, bias, scale }
     }
 
-    /// Returns WGSL that loads a unit for the channels of `column`.
+    /// Returns WGSL that loads a unit for the channels of `vector`.
     fn load(&self, unit: &str) -> String {
-        let wide = &self.wide;
+        let at = format!("first + {unit} * {}u", self.columns);
         match &self.source {
-            FilterSource::Floats(weights) => weights.floats(&format!("(1u + {unit}) * {wide} + column")),
-            FilterSource::Integers(name, _) => format!("{name}[(2u + {unit}) * {wide} + column]"),
+            FilterSource::Floats(weights) => weights.floats(&at),
+            FilterSource::Integers(name, _) => format!("{name}[{at}]"),
         }
     }
 
@@ -237,11 +247,29 @@ impl Filter {
     }
 }
 
+/// Packs the filter as floats: the bias, with output channels padded to a multiple of 4, and the filter as [`Filter`] says.
+fn pack_floats(context: &Context<'_>, kernel: &Kernel, columns: usize) -> Arc<[f32]> {
+    let shape = context.program.shape(kernel.inputs[1]);
+    let (outputs, depth) = (shape[0], shape[3]);
+    let (filter, padded, own) = (context.floats(kernel.inputs[1]), outputs.next_multiple_of(4), 4 * columns);
+    let mut packed = vec![0.0; padded + outputs.next_multiple_of(own) * depth];
+    if let Some(bias) = kernel.inputs.get(2) {
+        packed[..outputs].copy_from_slice(&context.floats(*bias));
+    }
+    for (group, packed) in packed[padded..].chunks_exact_mut(own * depth).enumerate() {
+        for (k, packed) in packed.chunks_exact_mut(own).enumerate() {
+            let rows = filter[group * own * depth..].chunks_exact(depth);
+            packed.iter_mut().zip(rows).for_each(|(packed, row)| *packed = row[k]);
+        }
+    }
+    packed.into()
+}
+
 /// Packs the filter as the integers that its constant holds, and returns the words and the bits of an element; `None` if it
 /// holds floats. First come the bias and the scales as the bits of floats, with output channels padded to a multiple of 4,
-/// then for each unit along K and each vec4 of channels a vec4 of words: a word has the channels of one element of 8 bits,
-/// or of two elements of 4 bits, in its bytes.
-fn pack_integers(context: &Context<'_>, kernel: &Kernel) -> Option<(Arc<[u32]>, usize)> {
+/// then the filter as [`Filter`] says: a word has the channels of one element of 8 bits, or of two elements of 4 bits, in its
+/// bytes.
+fn pack_integers(context: &Context<'_>, kernel: &Kernel, columns: usize) -> Option<(Arc<[u32]>, usize)> {
     let value = context.program.value(kernel.inputs[1]);
     let (Some(scales), Source::Constant(constant)) = (value.scales.as_deref(), &value.source) else { return None };
     let bits = match constant.data_type {
@@ -255,23 +283,20 @@ fn pack_integers(context: &Context<'_>, kernel: &Kernel) -> Option<(Arc<[u32]>, 
     }
     let bytes = constant.aligned_bytes()?;
     let (padded, unit) = (outputs.next_multiple_of(4), 32 / bits);
-    let mut words = vec![0u32; (2 + depth.div_ceil(unit)) * padded];
+    let mut words = vec![0u32; 2 * padded + outputs.next_multiple_of(4 * columns) * depth.div_ceil(unit)];
     if let Some(bias) = kernel.inputs.get(2) {
         words.iter_mut().zip(context.floats(*bias).iter()).for_each(|(word, bias)| *word = bias.to_bits());
     }
     for output in 0..outputs {
         words[padded + output] = scales[if scales.len() == 1 { 0 } else { output }].to_bits();
     }
-    pack_filter(&mut words[2 * padded..], &bytes, [outputs, depth, bits]);
+    pack_filter(&mut words[2 * padded..], &bytes, [outputs, depth, bits, columns]);
     Some((words.into(), bits))
 }
 
-/// Number of vec4s of output channels whose words are packed together, so that whole cache lines are written.
-const PACKED: usize = 16;
-
 /// Packs the integers of a filter into the words after bias and scales.
-fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits]: [usize; 3]) {
-    let (padded, unit) = (outputs.next_multiple_of(4), 32 / bits);
+fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits, columns]: [usize; 4]) {
+    let (own, unit) = (4 * columns, 32 / bits);
     let integer = |output: usize, k: usize| {
         let at = output * depth + k;
         match bits {
@@ -279,11 +304,11 @@ fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits]: [usize; 
             _ => u32::from(bytes[at / 2] >> (at % 2 * 4) & 15),
         }
     };
-    for first in (0..outputs).step_by(4 * PACKED) {
-        let last = (first + 4 * PACKED).min(outputs);
-        for (start, k) in words.chunks_exact_mut(padded).zip((0..depth).step_by(unit)) {
-            for output in first..last {
-                let channel = &mut start[output / 4 * 4..][..4];
+    for (group, words) in words.chunks_exact_mut(own * depth.div_ceil(unit)).enumerate() {
+        let first = group * own;
+        for (words, k) in words.chunks_exact_mut(own).zip((0..depth).step_by(unit)) {
+            for output in first..outputs.min(first + own) {
+                let channel = &mut words[(output - first) / 4 * 4..][..4];
                 for element in 0..unit.min(depth - k) {
                     let (word, half) = if bits == 8 { (element, 0) } else { (element / 2, element % 2 * 4) };
                     channel[word] |= integer(output, k + element) << (output % 4 * 8 + half);
