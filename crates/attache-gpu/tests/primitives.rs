@@ -616,7 +616,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 40] = [
+static KINDS: [(&str, Draw, usize); 41] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -657,6 +657,7 @@ static KINDS: [(&str, Draw, usize); 40] = [
     ("few_rows", fused::few_rows, 120),
     ("rotated_updates", fused::rotated_updates, 24),
     ("scaled_rows", fused::scaled_rows, 40),
+    ("gated_rows", fused::gated_rows, 40),
 ];
 
 #[test]
@@ -714,8 +715,16 @@ fn has_matrices(form: &Form) -> bool {
 fn on_matrices() {
     let device = device(DeviceOptions { as_hardware: true, emulate_matrices: true, ..DeviceOptions::default() });
     let form = Form { device, precision: Precision::F16, submission: Submission::Replay };
-    let products =
-        ["convolution", "separable", "large_convolution", "inner_convolution", "matmul", "large_matmul", "scaled_rows"];
+    let products = [
+        "convolution",
+        "separable",
+        "large_convolution",
+        "inner_convolution",
+        "matmul",
+        "large_matmul",
+        "scaled_rows",
+        "gated_rows",
+    ];
     assert!(products.iter().all(|label| KINDS.iter().any(|(kind, ..)| kind == label)));
     let mut seen = check_kinds(&form, |label| products.contains(&label));
     seen.extend(check(&form, &mut Random(96), "tall tiles", wide_image([62, 130], [24, 32], [3, 3])));
@@ -727,6 +736,14 @@ fn on_matrices() {
         seen.extend(check(&form, &mut Random(96), "large tiles of scaled rows", rows));
     }
     assert!(scale > 0, "no product scales its results");
+    let mut gated = 0;
+    for seed in 0..6 {
+        let rows = fused::gated_image(&mut Random(seed), [330, 40], 580);
+        let report = PlanReport::new(between_others(&rows), Precision::F16, form.device.limits(), false).unwrap();
+        gated += usize::from(report.kernels.iter().any(|kernel| kernel.prologue.is_some() && !kernel.maps.is_empty()));
+        seen.extend(check(&form, &mut Random(96), "large tiles of gated rows", rows));
+    }
+    assert!(gated > 0, "no product has the results of two filters");
     let missing = variants().filter(|(name, needs)| *needs == VariantRequirement::Matrices && !seen.contains(name));
     let missing: Vec<_> = missing.map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "no case took {missing:?}");

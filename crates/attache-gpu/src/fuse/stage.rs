@@ -1,13 +1,14 @@
 //! Stages the rows of products with few rows: what makes the left matrix, such as a normalization, a softmax, a rotation or
 //! an activation, becomes the prologue of the products that alone read it. Each of their work groups computes the rows in
-//! its own memory. Where rows are scaled in front of products on matrices, these scale their results instead.
+//! its own memory. Where rows are scaled in front of products on matrices, these scale their results instead, and both products
+//! of a gated layer become one kernel.
 
 use std::collections::BTreeSet;
 
 use attache_gpu_ir::{Primitive, Program, RowStep, Rows, Scalar, ValueId};
 
 use super::{is_float_concatenation, split};
-use crate::kernel::{DeviceLimits, Kernel, roots, scales_rows, staged_rows};
+use crate::kernel::{DeviceLimits, Kernel, roots, scales_rows, staged_rows, takes_twin};
 
 /// Maximum products that compute the same rows.
 const MAX_READERS: usize = 4;
@@ -21,6 +22,9 @@ pub(super) fn stage(program: &Program, kernels: Vec<Kernel>, limits: &DeviceLimi
     let mut stages = Stages::new(program, kernels, limits);
     for index in 0..stages.kernels.len() {
         stages.move_into_readers(index);
+    }
+    for index in 0..stages.kernels.len() {
+        stages.take_twin(index);
     }
     stages.kernels.into_iter().flatten().collect()
 }
@@ -72,6 +76,27 @@ impl<'a> Stages<'a> {
             self.readers[self.roots[id.index()].index()].remove(&index);
         });
         self.kernels[index] = None;
+    }
+
+    /// Makes a product of the same scaled rows, which only the epilogue of another product reads, a part of that product: both
+    /// are the products of a gated layer.
+    fn take_twin(&mut self, index: usize) {
+        let Some(kernel) = &self.kernels[index] else { return };
+        let is_viewed = |id: ValueId| kernel.views.iter().any(|view| view.value == id || view.source == id);
+        let is_alone = |id: ValueId| self.readers[id.index()].len() == 1 && !self.is_output[id.index()];
+        let operands = kernel.operands.iter().filter(|id| is_alone(**id) && !is_viewed(**id));
+        let twins = operands.filter_map(|id| {
+            let makes = |other: &Option<Kernel>| other.as_ref().is_some_and(|other| other.outputs == [*id]);
+            let position = self.kernels[..index].iter().position(makes)?;
+            let twin = self.kernels[position].as_ref()?;
+            takes_twin(self.program, kernel, twin, self.limits).then_some((position, twin))
+        });
+        let Some((position, twin)) = twins.into_iter().next() else { return };
+        let mut fused = kernel.clone();
+        fused.take_map(twin.clone());
+        if fused.bindings() < self.limits.max_bindings {
+            (self.kernels[index], self.kernels[position]) = (Some(fused), None);
+        }
     }
 
     /// Whether a kernel makes floats that a work group can compute row by row.

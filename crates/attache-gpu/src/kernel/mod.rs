@@ -22,7 +22,7 @@ pub use limits::{DeviceLimits, Matrices, Params, VariantChoice};
 pub(crate) use limits::{MAX_GROUPS, MAX_OUTPUTS};
 pub use precision::Precision;
 pub(crate) use saturation::{is_beyond, to_half};
-pub(crate) use scaled_rows::{ScaledRows, scales_rows};
+pub(crate) use scaled_rows::{ScaledRows, scales_rows, takes_twin};
 pub(crate) use staged_rows::{STAGED_ROWS, rows_group, staged_rows};
 pub(crate) use storage::signed_point;
 pub use storage::{StorageFormat, StorageFormats};
@@ -71,7 +71,8 @@ pub struct Kernel {
     /// `None` if all inputs are loaded. Its views are among this kernel's.
     pub prologue: Option<Box<Kernel>>,
     /// Maps and concatenations of maps whose elements this kernel computes where it would otherwise load them, so that
-    /// they are not stored. Each computes an input or the source of a view. Their views are among this kernel's.
+    /// they are not stored. Each computes an input or the source of a view. Their views are among this kernel's. A convolution
+    /// may instead have another one of the same data, see [`Kernel::twin`].
     pub maps: Vec<Kernel>,
     /// The expression applied to each element before it is stored. The identity for a map, whose own expression
     /// contains everything.
@@ -115,6 +116,12 @@ impl Kernel {
     pub(crate) fn has_rows(&self) -> bool {
         let makes_rows = |first: &Kernel| !matches!(first.primitive, Primitive::Convolution(_) | Primitive::Window(_));
         self.prologue.as_deref().is_some_and(makes_rows)
+    }
+
+    /// Returns the convolution of the same data, by another filter of the same shape, whose results are an operand of this
+    /// kernel, a convolution: the products of a gated layer.
+    pub(crate) fn twin(&self) -> Option<&Kernel> {
+        self.maps.iter().find(|map| matches!(map.primitive, Primitive::Convolution(_)))
     }
 
     /// Makes another kernel, whose output nothing else reads, the prologue of this one.

@@ -6,7 +6,7 @@ use attache_gpu_ir::{BinaryOp, Expression, Primitive, Program, RowStep, Rows, Sc
 
 use super::alias::root;
 use super::limits::MAX_GROUPS;
-use super::{DeviceLimits, Kernel, Matrices, STAGED_ROWS};
+use super::{DeviceLimits, Kernel, Matrices, STAGED_ROWS, vector_width};
 
 /// Maximum elements of a row, which the work group stages as a whole.
 const MAX_ROW: usize = 512;
@@ -50,6 +50,29 @@ pub(crate) fn scales_rows(program: &Program, kernel: &Kernel, first: &Kernel, li
         && (1..=MAX_ROW).contains(&data[3])
         && matches!(&first.primitive, Primitive::Rows(rows) if rows.extent() == data[3])
         && ScaledRows::of(program, first).is_some_and(|scaled| is_intermediate(program, first.inputs[scaled.data]))
+}
+
+/// Whether work groups of a convolution, which scale their results as `first` scales the rows of its data, can also compute
+/// those of another convolution of the same rows, `twin`, which are an operand of its epilogue.
+pub(crate) fn takes_twin(program: &Program, kernel: &Kernel, twin: &Kernel, limits: &DeviceLimits) -> bool {
+    if !matches!(kernel.primitive, Primitive::Convolution(_)) || kernel.primitive != twin.primitive {
+        return false;
+    }
+    let rows = |kernel: &Kernel| kernel.prologue.as_ref().map(|first| first.outputs[0]);
+    let shapes = [kernel, twin].map(|kernel| [kernel.inputs[1], kernel.outputs[0]].map(|id| program.shape(id)));
+    let packed = (shapes[0][0][0] + PADDING).saturating_mul(1 + shapes[0][0][3] + PADDING).saturating_mul(4);
+    let is_plain = twin.epilogue.is_identity() && twin.operands.is_empty() && kernel.maps.is_empty();
+    let is_whole = vector_width(program, kernel) == 4 && shapes[0][1][3].is_multiple_of(4);
+    let scales = |kernel: &Kernel| {
+        kernel.prologue.as_deref().is_some_and(|first| scales_rows(program, kernel, first, limits)) //
+    };
+    rows(kernel) == rows(twin)
+        && shapes[0] == shapes[1]
+        && packed <= limits.max_binding_bytes
+        && is_plain
+        && is_whole
+        && scales(kernel)
+        && scales(twin)
 }
 
 /// Whether floats are stored as f16 if any are: they share memory with no input or output of the program, and do not have to

@@ -25,9 +25,10 @@ pub(crate) fn validate(program: &Program, kernels: &[Kernel], after: &str) -> Re
         }
         views(program, kernel).map_err(broken)?;
         for map in &kernel.maps {
-            let readers = kernel.inputs.iter().filter(|id| kernel.source(**id) == map.outputs[0]).count();
+            let read = kernel.inputs.iter().chain(&kernel.operands);
+            let readers = read.filter(|id| kernel.source(**id) == map.outputs[0]).count();
             if readers != 1 {
-                return Err(broken(format!("reads the map to %{} as {readers} inputs", map.outputs[0].0)));
+                return Err(broken(format!("reads the map to %{} {readers} times", map.outputs[0].0)));
             }
         }
         for id in &kernel.outputs {

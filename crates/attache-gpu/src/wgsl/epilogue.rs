@@ -156,7 +156,8 @@ fn variables(
 ) -> String {
     let (program, element) = (context.program, kernel.epilogue.element());
     let mut text = "    let x0 = value;\n".to_owned();
-    for (index, id) in kernel.operands.iter().enumerate() {
+    // The results of a twin are no operand that is loaded.
+    for (index, id) in kernel.operands.iter().enumerate().filter(|(_, id)| kernel.computed(**id).is_none()) {
         let (index, output) = (index + 1, program.shape(kernel.outputs[0]));
         operand(writer, &format!("{name}{index}"), (*id, program.value(*id)), output, (element, vector_width));
         let _ = writeln!(text, "    let x{index} = {name}{index}(g);");

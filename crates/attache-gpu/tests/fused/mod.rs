@@ -232,25 +232,7 @@ pub(crate) fn scaled_rows(random: &mut Random) -> Program {
 /// Generates a program like [`scaled_rows`] of this size, with a convolution for each number of output channels.
 pub(crate) fn scaled(random: &mut Random, [rows, depth]: [usize; 2], outputs: &[usize]) -> Program {
     let mut program = Program::default();
-    let data = program.input(Scalar::F32, [1, rows, depth].into());
-    let product = || Expression::Input(0).multiply(Expression::Input(1));
-    let mut made = match random.below(5) {
-        0 => normalized(&mut program, data, true),
-        1 => normalized(&mut program, data, false),
-        _ => {
-            // Unlike roots of means, sums differ much from row to row.
-            let sum = reduced(&mut program, ReduceOp::Sum, data);
-            map(&mut program, product(), &[data, sum])
-        }
-    };
-    for _ in 0..random.below(3) {
-        // Powers of two, so that f16 holds their products with weights exactly.
-        let factors: Vec<f32> = (0..depth).map(|_| random.pick(&[0.5, 1.0, 2.0, -1.0])).collect();
-        let shape = if random.below(2) == 0 { vec![depth] } else { vec![1, 1, depth] };
-        let factors = program.constant(Scalar::F32, Constant::from_values(Shape::from(&shape[..]), &factors));
-        made = map(&mut program, product(), &[made, factors]);
-    }
-    let image = random.pick(&[[1, 1, rows, depth], [1, rows, 1, depth], [rows, 1, 1, depth]]);
+    let (made, image) = scaled_image(random, &mut program, [rows, depth]);
     let absolute = Expression::Input(0).unary(UnaryOp::Absolute);
     for outputs in outputs {
         let projected = projected_to(random, &mut program, (made, image), *outputs);
@@ -258,6 +240,60 @@ pub(crate) fn scaled(random: &mut Random, [rows, depth]: [usize; 2], outputs: &[
         program.outputs.push(output);
     }
     program
+}
+
+/// Generates a program like [`scaled_rows`] of this size, with two convolutions to as many output channels. Their results are
+/// combined, in some programs with another input or in two ways.
+pub(crate) fn gated_rows(random: &mut Random) -> Program {
+    let (rows, depth) = (random.pick(&[9, 16, 33, 40]), random.pick(&[8, 24, 64, 72, 200, 512]));
+    let outputs = random.pick(&[8, 20, 36, 64, 100]);
+    gated_image(random, [rows, depth], outputs)
+}
+
+/// Generates a program like [`gated_rows`] of this size.
+pub(crate) fn gated_image(random: &mut Random, [rows, depth]: [usize; 2], outputs: usize) -> Program {
+    let mut program = Program::default();
+    let (made, image) = scaled_image(random, &mut program, [rows, depth]);
+    let sides = [0, 1].map(|_| projected_to(random, &mut program, (made, image), outputs));
+    let [x, y, z] = [0, 1, 2].map(Expression::Input);
+    let gate = x.unary(UnaryOp::Tanh).multiply(y);
+    let output = match random.below(3) {
+        0 => {
+            let shape = program.shape(sides[0]).clone();
+            let other = program.input(Scalar::F32, shape);
+            map(&mut program, gate.clone().add(z), &[sides[0], sides[1], other])
+        }
+        _ => map(&mut program, gate.clone(), &sides),
+    };
+    program.outputs.push(output);
+    if random.below(4) == 0 {
+        let other = map(&mut program, gate, &[sides[1], sides[0]]);
+        program.outputs.push(other);
+    }
+    program
+}
+
+/// Returns rows of an input that are scaled by what they are reduced to, and the extents of an image of as many pixels.
+fn scaled_image(random: &mut Random, program: &mut Program, [rows, depth]: [usize; 2]) -> (ValueId, [usize; 4]) {
+    let data = program.input(Scalar::F32, [1, rows, depth].into());
+    let product = || Expression::Input(0).multiply(Expression::Input(1));
+    let mut made = match random.below(5) {
+        0 => normalized(program, data, true),
+        1 => normalized(program, data, false),
+        _ => {
+            // Unlike roots of means, sums differ much from row to row.
+            let sum = reduced(program, ReduceOp::Sum, data);
+            map(program, product(), &[data, sum])
+        }
+    };
+    for _ in 0..random.below(3) {
+        // Powers of two, so that f16 holds their products with weights exactly.
+        let factors: Vec<f32> = (0..depth).map(|_| random.pick(&[0.5, 1.0, 2.0, -1.0])).collect();
+        let shape = if random.below(2) == 0 { vec![depth] } else { vec![1, 1, depth] };
+        let factors = program.constant(Scalar::F32, Constant::from_values(Shape::from(&shape[..]), &factors));
+        made = map(program, product(), &[made, factors]);
+    }
+    (made, random.pick(&[[1, 1, rows, depth], [1, rows, 1, depth], [rows, 1, 1, depth]]))
 }
 
 fn softmax(program: &mut Program, data: ValueId) -> ValueId {

@@ -6,7 +6,8 @@
 //! for several channels and reads every tap from there. The rows of a data matrix are the input pixels that
 //! 16 adjacent output pixels read for one tap. A data matrix is used for every output row whose window covers
 //! its image row. The pixels of a pointwise convolution are treated as an image 16 pixels wide. If its data are rows that
-//! something is multiplied by, the work group multiplies the results by that instead.
+//! something is multiplied by, the work group multiplies the results by that instead. It may have results of two filters, of
+//! which it stores one, combined with the other: those of a gated layer.
 
 mod left;
 mod problem;
@@ -76,23 +77,34 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
 /// `depth` matrices of 16 input channels. The layout of the filter is
 /// `[outputs / 16][height × width][depth][16 channels][16 outputs]`.
 pub(super) fn pack(context: &Context<'_>, kernel: &Kernel, [outputs, depth]: [usize; 2]) -> Vec<f32> {
+    let taps = context.program.shape(kernel.inputs[1])[1..3].iter().product::<usize>();
+    let mut packed = vec![0.0; outputs * (1 + taps * depth * SIDE)];
+    pack_into(&mut packed, context, kernel, ([outputs, depth], &|output| output));
+    packed
+}
+
+/// Packs bias and filter as [`pack`] does. `place` returns the number of an output channel among those that are packed.
+fn pack_into(
+    packed: &mut [f32],
+    context: &Context<'_>,
+    kernel: &Kernel,
+    ([outputs, depth], place): ([usize; 2], &dyn Fn(usize) -> usize),
+) {
     let shape = context.program.shape(kernel.inputs[1]);
     let (taps, channels) = (shape[1] * shape[2], shape[3]);
-    let mut packed = vec![0.0; outputs * (1 + taps * depth * SIDE)];
     if let Some(bias) = kernel.inputs.get(2) {
-        packed[..shape[0]].copy_from_slice(&context.floats(*bias));
+        context.floats(*bias).iter().enumerate().for_each(|(output, bias)| packed[place(output)] = *bias);
     }
     let filter = &mut packed[outputs..];
     let factors = weight_factors(context, kernel, channels);
     for (row, weights) in context.floats(kernel.inputs[1]).chunks_exact(channels.max(1)).enumerate() {
-        let (output, tap) = (row / taps, row % taps);
+        let (output, tap) = (place(row / taps), row % taps);
         let start = (output / SIDE * taps + tap) * depth;
         for (channel, weight) in weights.iter().enumerate() {
             let matrix = (start + channel / SIDE) * SIDE * SIDE;
             filter[matrix + channel % SIDE * SIDE + output % SIDE] = *weight * factors[channel];
         }
     }
-    packed
 }
 
 /// Returns what the weights of each input channel are multiplied by.

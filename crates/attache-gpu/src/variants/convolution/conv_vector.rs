@@ -15,7 +15,7 @@ use crate::kernel::{Kernel, rows_group, staged_rows, vector_width};
 use crate::variants::reduction::rows_group::levels;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
-use crate::wgsl::epilogue::store_anywhere;
+use crate::wgsl::epilogue::{store_anywhere, store_given};
 use crate::wgsl::{Context, Shader, Writer};
 
 pub(in crate::variants) const VARIANT: Variant =
@@ -54,7 +54,13 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let filter = Filter::new(&mut writer, context, kernel, columns);
     let left = LeftRows::new(&mut writer, context, kernel, ([rows, depth], "0u", invocations));
     let stored = if outputs.is_multiple_of(4) { vector_width(context.program, kernel) } else { 1 };
-    store_anywhere(&mut writer, context, kernel, stored);
+    let operands = match stored {
+        4 => store_given(&mut writer, context, kernel, 4),
+        _ => {
+            store_anywhere(&mut writer, context, kernel, stored);
+            0
+        }
+    };
     let mut body = format!(
         "    let part = local.x / {columns}u;
     let own = local.x % {columns}u;
@@ -62,12 +68,22 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let first = {} + own;\n",
         filter.start
     );
+    // What the results need besides the sums is loaded while the rows are staged.
+    let _ = writeln!(body, "    let loaded = min(vector, {wide} - 1u);\n    let bias = {};", filter.bias);
+    let _ = writeln!(body, "    let scale = {};", filter.scale);
+    for (row, index) in (0..rows).flat_map(|row| (1..=operands).map(move |index| (row, index))) {
+        let _ = writeln!(body, "    let x{index}_{row} = operand{index}({row}u * {wide} + loaded);");
+    }
     body += &products(&filter, &left, rows, &Division::new(&filter, depth, parts));
     body += &add(rows, columns, parts);
-    let _ = writeln!(body, "    if (part > 0u || vector >= {wide}) {{ return; }}\n    let bias = {};", filter.bias);
+    let _ = writeln!(body, "    if (part > 0u || vector >= {wide}) {{ return; }}");
     for row in 0..rows {
-        let sum = format!("(sums[{row}u][own] * {})", filter.scale);
-        let _ = writeln!(body, "    {{ {} }}", put(stored, &format!("{row}u"), &sum, &wide, &outputs_text));
+        let sum = format!("(sums[{row}u][own] * scale)");
+        let given: String = (1..=operands).map(|index| format!(", x{index}_{row}")).collect();
+        let _ = match stored {
+            4 => writeln!(body, "    store({row}u * {wide} + vector, {sum} + bias{given});"),
+            _ => writeln!(body, "    {{ {} }}", put(stored, &format!("{row}u"), &sum, &wide, &outputs_text)),
+        };
     }
     let declarations =
         format!("{}var<workgroup> sums: array<array<vec4<f32>, {invocations}>, {rows}>;\n", left.declarations);
@@ -189,7 +205,7 @@ struct Filter {
     columns: usize,
     /// Number of elements along K that are loaded at once for a vec4 of output channels.
     unit: usize,
-    /// WGSL of the bias and of the scale of the output channels of `vector`.
+    /// WGSL of the bias and of the scale of the output channels of `loaded`.
     bias: String,
     scale: String,
 }
@@ -211,13 +227,13 @@ impl Filter {
         let Some((words, bits)) = pack_integers(context, kernel, columns) else {
             let start = start(1, 1);
             let weights = writer.packed(pack_floats(context, kernel, columns), 4);
-            let (bias, scale) = (weights.floats("vector"), "1.0".to_owned());
+            let (bias, scale) = (weights.floats("loaded"), "1.0".to_owned());
             return Self { source: FilterSource::Floats(weights), start, columns, unit: 1, bias, scale };
         };
         let start = start(2, 32 / bits);
         let (name, wide) = (writer.words(words, 4), writer.param(wide));
         let [bias, scale] =
-            ["vector".to_owned(), format!("{wide} + vector")].map(|at| format!("bitcast<vec4<f32>>({name}[{at}])"));
+            ["loaded".to_owned(), format!("{wide} + loaded")].map(|at| format!("bitcast<vec4<f32>>({name}[{at}])"));
         // A vec4 of words has four elements of each channel, or eight.
         let source = FilterSource::Integers(name, bits);
         Self { source, start, columns, unit: 32 / bits, bias, scale }

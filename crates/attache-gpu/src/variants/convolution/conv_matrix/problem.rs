@@ -61,6 +61,8 @@ pub(super) struct Tiling {
     pub(super) split: usize,
     /// Number of matrices of 16 input channels that are staged at once, a multiple of the split-K factor.
     pub(super) chunk: usize,
+    /// Number of filters, 2 with a twin ([`Kernel::twin`]). A work group has as many blocks of each.
+    pub(super) filters: usize,
 }
 
 impl Tiling {
@@ -69,9 +71,14 @@ impl Tiling {
         SUBGROUP * self.wide * self.split
     }
 
-    /// Returns the number of blocks of 16 output channels that a work group computes.
+    /// Returns the number of blocks of 16 output channels, of all filters, that a work group computes.
     pub(super) fn outputs(&self) -> usize {
         self.blocks * self.wide
+    }
+
+    /// Returns the number of vec4s of results of a pixel.
+    pub(super) fn results(&self) -> usize {
+        self.outputs() / self.filters * SIDE / 4
     }
 
     /// Returns the number of vec4s between the sums of two adjacent output pixels in work-group memory: one
@@ -83,7 +90,7 @@ impl Tiling {
     /// Returns the number of vec4s of results in one row of a work group, and the maximum number of them that
     /// an invocation stores.
     pub(super) fn row(&self) -> (usize, usize) {
-        let vectors = SIDE * self.outputs() * SIDE / 4;
+        let vectors = SIDE * self.results();
         (vectors, vectors.div_ceil(self.invocations()))
     }
 
@@ -136,7 +143,7 @@ pub(super) struct Problem {
     output: [usize; 2],
     /// K in matrices of 16 input channels, padded to whole chunks.
     pub(super) depth: usize,
-    /// N in matrices of 16 output channels.
+    /// N in matrices of 16 output channels, over all filters.
     outputs: usize,
     /// Whether the sums are scaled by what whole rows of the data are reduced to.
     has_rows: bool,
@@ -153,7 +160,8 @@ impl Problem {
             true => (1, [output[..3].iter().product::<usize>().div_ceil(SIDE), SIDE]),
             false => (output[0], [output[1], output[2]]),
         };
-        let (depth, outputs) = (data[3].div_ceil(SIDE), filter[0].div_ceil(SIDE));
+        let filters = 1 + usize::from(kernel.twin().is_some());
+        let (depth, outputs) = (data[3].div_ceil(SIDE), filters * filter[0].div_ceil(SIDE));
         let has_rows = kernel.prologue.is_some();
         let choices = match window.pointwise {
             true if has_rows => SCALED_ROWS,
@@ -163,9 +171,10 @@ impl Problem {
         let problems = choices.iter().map(|[rows, blocks, wide]| {
             let blocks = outputs.min(*blocks);
             let wide = outputs.div_ceil(blocks).min(*wide);
-            let tiling = Tiling { rows: *rows, blocks, wide, split: 1, chunk: depth };
+            let tiling = Tiling { rows: *rows, blocks, wide, split: 1, chunk: depth, filters };
             Self { tiling, window, images, output, depth, outputs, has_rows }
         });
+        let problems = problems.filter(|problem| problem.tiling.outputs().is_multiple_of(filters));
         let fitting: Vec<Self> = problems.filter_map(|problem| problem.with_split(context)).collect();
         let last = fitting.len().checked_sub(1)?;
         let best = fitting.iter().position(|problem| problem.count() >= ENOUGH_GROUPS).unwrap_or(last);
@@ -284,8 +293,17 @@ impl Problem {
         self.padded_outputs() * (1 + rows * columns * self.depth * SIDE)
     }
 
-    /// Returns the packed bias and filter, in the layout of `conv_matrix::pack`.
+    /// Returns the packed bias and filter, in the layout of `conv_matrix::pack`. With a twin, the blocks of both filters that a
+    /// work group has follow one another.
     pub(super) fn pack(&self, context: &Context<'_>, kernel: &Kernel) -> Vec<f32> {
-        super::pack(context, kernel, [self.padded_outputs(), self.depth])
+        let Some(twin) = kernel.twin() else {
+            return super::pack(context, kernel, [self.padded_outputs(), self.depth]);
+        };
+        let own = self.tiling.outputs() / self.tiling.filters * SIDE;
+        let of = |filter: usize| move |output: usize| output / own * 2 * own + filter * own + output % own;
+        let mut packed = vec![0.0; self.weights()];
+        super::pack_into(&mut packed, context, kernel, ([self.padded_outputs(), self.depth], &of(0)));
+        super::pack_into(&mut packed, context, twin, ([self.padded_outputs(), self.depth], &of(1)));
+        packed
     }
 }

@@ -253,8 +253,10 @@ struct Results<'a> {
     /// WGSL of the number of output channels.
     outputs: String,
     vector_width: usize,
-    /// Number of epilogue operands that are loaded before the loop over chunks.
+    /// Number of epilogue operands that are loaded before the loop over chunks, or that are results of the twin.
     operands: usize,
+    /// The number of the operand that is the twin's results; `None` if there is no twin.
+    twin: Option<usize>,
 }
 
 impl<'a> Results<'a> {
@@ -283,32 +285,35 @@ impl<'a> Results<'a> {
     let y = top + row;
     let at = {position};
     return select(OUTSIDE, at * {unit} + vector * {each}u, {is_there} && vector < {vec4s} && index < {count}u);\n}}\n",
-            wide = tiling.outputs() * SIDE / 4,
+            wide = tiling.results(),
             each = 4 / vector_width,
             count = tiling.row().0,
         ));
-        Self { tiling, products: text.products(), left: &text.left, outputs, vector_width, operands }
+        let twin = kernel.operands.iter().position(|id| kernel.computed(*id).is_some()).map(|index| index + 1);
+        Self { tiling, products: text.products(), left: &text.left, outputs, vector_width, operands, twin }
     }
 
     /// Returns WGSL that computes the output index of each result of an invocation, and loads the result's
     /// bias and epilogue operands.
     fn prefetch(&self) -> String {
-        let wide = self.tiling.outputs() * SIDE / 4;
+        let (wide, all) = (self.tiling.results(), self.tiling.outputs() * SIDE / 4);
         let mut text = String::new();
         for turn in 0..self.tiling.row().1 {
             let _ = write!(
                 text,
                 "    let index{turn} = local.x + {at}u;
-    let vector{turn} = group.z * {wide}u + index{turn} % {wide}u;
-    let bias{turn} = {bias};\n",
+    let vector{turn} = group.z * {wide}u + index{turn} % {wide}u;\n",
                 at = turn * self.tiling.invocations(),
-                bias = self.products.weights.floats(&format!("vector{turn}")),
             );
+            for (filter, name) in ["bias", "twin_bias"].iter().enumerate().take(self.tiling.filters) {
+                let at = format!("group.z * {all}u + index{turn} % {wide}u + {}u", filter * wide);
+                let _ = writeln!(text, "    let {name}{turn} = {};", self.products.weights.floats(&at));
+            }
         }
         for (row, turn) in pairs(self.tiling.rows, self.tiling.row().1) {
             let to = format!("to{row}_{turn}");
             let _ = writeln!(text, "    let {to} = result(index{turn}, {row}u, vector{turn}, left, top, image);");
-            for index in 1..=self.operands {
+            for index in (1..=self.operands).filter(|index| self.twin != Some(*index)) {
                 let _ = writeln!(text, "    let x{index}_{row}_{turn} = operand{index}(clamped({to}));");
             }
         }
@@ -318,7 +323,7 @@ impl<'a> Results<'a> {
     /// Returns WGSL that adds the partial sums of the split-K parts and stores the results.
     fn store(&self) -> String {
         let Tiling { rows, blocks, split, .. } = self.tiling;
-        let (wide, pitch) = (self.tiling.outputs() * SIDE / 4, self.tiling.pitch());
+        let (wide, pitch) = (self.tiling.results(), self.tiling.pitch());
         let mut text = String::new();
         for row in 0..rows {
             text += if row > 0 { "    workgroupBarrier();\n" } else { "" };
@@ -333,18 +338,26 @@ impl<'a> Results<'a> {
             }
             text += "    workgroupBarrier();\n";
             for turn in 0..self.tiling.row().1 {
-                let others: String =
-                    (1..split).map(|split_part| format!(" + sums[start + {}u]", split_part * SIDE * pitch)).collect();
                 let scale = self.left.scale(&format!("{}u + index{turn} / {wide}u", row * SIDE));
-                let sums =
-                    if scale.is_empty() { format!("sums[start]{others}") } else { format!("(sums[start]{others})") };
+                let added = |filter: usize| {
+                    let part = |split_part: usize| split_part * SIDE * pitch + filter * wide;
+                    let parts: Vec<String> = (0..split).map(|at| format!("sums[start + {}u]", part(at))).collect();
+                    let sum = parts.join(" + ");
+                    if scale.is_empty() { sum } else { format!("({sum}){scale}") }
+                };
+                let twin = match self.twin {
+                    Some(index) => format!("let x{index}_{row}_{turn} = {} + twin_bias{turn};", added(1)),
+                    None => String::new(),
+                };
                 let _ = writeln!(
                     text,
                     "    if (to{row}_{turn} != OUTSIDE) {{
         let start = index{turn} / {wide}u * {pitch}u + index{turn} % {wide}u;
-        let sum = {sums}{scale} + bias{turn};
+        let sum = {} + bias{turn};
+        {twin}
         {}
     }}",
+                    added(0),
                     self.put(row, turn)
                 );
             }
