@@ -339,6 +339,11 @@ impl<'a> Lowering<'a> {
         Ok(id)
     }
 
+    /// Declares that a value of integers holds only elements of this type, so that a device may store 8-bit ones as bytes.
+    pub fn store_as(&mut self, id: ValueId, data_type: DataType) {
+        self.program.store_as(id, data_type);
+    }
+
     /// Returns the shape of a value of the program.
     #[must_use]
     pub fn shape(&self, id: ValueId) -> &Shape {

@@ -223,12 +223,11 @@ pub(super) fn stage(gpu: &Gpu, entry: &Entry<'_>, stage: Stage, limits: &Limits)
 }
 
 /// Determines whether the GPU delegate would run a node, without a device.
-pub(crate) struct Claims(Quantized);
+pub(crate) struct Claims(Option<Quantized>);
 
 impl Claims {
     pub(crate) fn new(name: QuantizedName) -> Self {
-        // What the delegate claims by its own choice is what it could compute as floats.
-        Self(quantized(name).unwrap_or(Quantized::View))
+        Self(quantized(name))
     }
 
     /// Returns why the GPU delegate does not run the node; `None` if it does.

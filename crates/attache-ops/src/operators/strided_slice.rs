@@ -159,9 +159,15 @@ impl StridedSlice {
         }
         if bit(self.shrink_axis_mask, entry) {
             let begin = if bit(self.begin_mask, entry) { 0 } else { from_start(begin) };
-            if stride < 0 || !(0..extent).contains(&begin) {
-                let reason = format!("index {} with stride {stride} on an axis of {extent}", entries.begin[entry]);
-                return Err(OpError::invalid(reason));
+            // TensorFlow rejects such strides. LiteRT's kernels accept them and write nothing, so that the output is what the
+            // memory had before.
+            if stride < 0 {
+                return Err(OpError::invalid(format!(
+                    "a single index with the stride {stride}, which selects no element"
+                )));
+            }
+            if !(0..extent).contains(&begin) {
+                return Err(OpError::invalid(format!("index {} on an axis of {extent}", entries.begin[entry])));
             }
             return Ok(Range { begin, stride: 1, count: 1 });
         }
@@ -275,6 +281,8 @@ mod tests {
     fn wrong_entries_are_errors() {
         let slice = StridedSlice { shrink_axis_mask: 1, ..Default::default() };
         assert!(shape_of(&slice, &[4], [&[4], &[5], &[1]]).is_err(), "index past the end");
+        let negative = shape_of(&slice, &[4], [&[2], &[1], &[-1]]).unwrap_err();
+        assert!(negative.to_string().contains("stride -1"), "{negative}");
         assert!(shape_of(&slice, &[4], [&[0, 0], &[1, 1], &[1, 1]]).is_err(), "more ranges than axes");
         assert!(shape_of(&slice, &[4], [&[0], &[1], &[0]]).is_err(), "stride 0");
         assert!(shape_of(&slice, &[4], [&[0], &[1], &[]]).is_err(), "lists of different lengths");

@@ -3,6 +3,7 @@
 //! and tables are computed by the CPU's code, so that results cannot differ.
 
 pub(crate) mod functions;
+pub(crate) mod normalization;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::{

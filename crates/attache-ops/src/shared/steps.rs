@@ -1,7 +1,7 @@
 //! Recurrent operators on a device: the products of all times of a sequence are computed at once, those of the outputs of
 //! the previous time step by step, unrolled.
 
-use attache_base::{Constant, DataType, Shape};
+use attache_base::{Constant, DataType, Element, Shape};
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, ValueId};
 use attache_graph::{Lowering, TensorRef, Unsupported};
 
@@ -177,13 +177,32 @@ pub(crate) fn biases(lowering: &mut Lowering<'_>, index: usize, unit: f32) -> Re
     lowering.constant(Constant::from_values([values.len()], &values))
 }
 
-/// Returns matrices or vectors of floats one below the other, joined beforehand if all are constant.
+/// Returns matrices or vectors of one type one below the other, joined beforehand if all are constant.
 pub(crate) fn stacked(lowering: &mut Lowering<'_>, parts: &[ValueId]) -> Result<ValueId, Unsupported> {
-    let [first, ..] = parts else { return Err(Unsupported::new("nothing is stacked")) };
-    let known: Option<Vec<_>> = parts.iter().map(|part| lowering.constant_of(*part)?.floats()).collect();
-    let Some(known) = known else { return lowering.emit(Primitive::Concatenate { axis: 0 }, parts) };
-    let mut shape = lowering.shape(*first).to_vec();
-    shape[0] = parts.iter().map(|part| lowering.shape(*part)[0]).sum();
-    let joined = Constant::from_values(shape, &known.concat());
-    lowering.constant(joined)
+    let known: Option<Vec<&Constant>> = parts.iter().map(|part| lowering.constant_of(*part)).collect();
+    match known.and_then(|known| joined(&known)) {
+        Some(joined) => lowering.constant(joined),
+        None => lowering.emit(Primitive::Concatenate { axis: 0 }, parts),
+    }
+}
+
+/// Returns constants one below the other; `None` if they are neither all of floats nor of one type of integers.
+fn joined(parts: &[&Constant]) -> Option<Constant> {
+    let mut shape = parts.first()?.shape.to_vec();
+    *shape.first_mut()? = parts.iter().map(|part| part.shape.first().copied().unwrap_or(1)).sum();
+    let are = |data_type| parts.iter().all(|part| part.data_type == data_type);
+    if are(DataType::Int8) {
+        return values::<i8>(parts).map(|values| Constant::from_vec(shape, values));
+    }
+    if are(DataType::Int32) {
+        return values::<i32>(parts).map(|values| Constant::from_vec(shape, values));
+    }
+    let floats = parts.iter().map(|part| part.floats()).collect::<Option<Vec<_>>>()?;
+    Some(Constant::from_vec(shape, floats.concat()))
+}
+
+/// Returns the elements of constants one after the other; `None` if one has another type.
+fn values<T: Element>(parts: &[&Constant]) -> Option<Vec<T>> {
+    let values = parts.iter().map(|part| part.values::<T>()).collect::<Option<Vec<_>>>()?;
+    Some(values.concat())
 }

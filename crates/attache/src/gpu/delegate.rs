@@ -216,15 +216,20 @@ impl GpuDelegate {
         self.device.is_same(&other.device)
     }
 
-    /// Checks that the GPU delegate can run a node, without opening a device. Buffer bindings are assumed to
-    /// be limited to 128 MiB, which every device supports.
+    /// Checks that the GPU delegate can run a node, without opening a device. `quantized` is how quantized tensors are
+    /// computed; `None` leaves that to the delegate. Buffer bindings are assumed to be limited to 128 MiB, which every
+    /// device supports.
     ///
     /// # Errors
     ///
     /// The reason why the delegate does not support the node.
-    pub fn supports(graph: &Graph, node: NodeId, quantized: Quantized) -> Result<(), Unsupported> {
-        let lowered = guarded("GPU", "claim", || lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop));
-        lowered.unwrap_or_else(|panic| Err(Unsupported::new(panic.to_string())))
+    pub fn supports(graph: &Graph, node: NodeId, quantized: Option<Quantized>) -> Result<(), Unsupported> {
+        let lowered = |quantized| lower(graph, node, quantized, COMMON_BINDING_BYTES).map(drop);
+        let answer = guarded("GPU", "claim", || match quantized {
+            Some(quantized) => lowered(quantized),
+            None => lowered(Quantized::View).or_else(|reason| lowered(Quantized::Exact).map_err(|_| reason)),
+        });
+        answer.unwrap_or_else(|panic| Err(Unsupported::new(panic.to_string())))
     }
 
     /// Returns how partitions are run.
@@ -244,7 +249,7 @@ impl GpuDelegate {
             return Ok((Executable::on(&*interface, program, self.precision, first)?, None));
         };
         let (executable, mut parts) = (functions.make)(&*interface, program, self.precision, first)?;
-        parts.insert(0, (functions.head)(submission, info.quantized));
+        parts.insert(0, (functions.head)(submission, info.forms));
         Ok((executable, Some(parts)))
     }
 }
@@ -291,14 +296,27 @@ impl Delegate for GpuDelegate {
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
         let limit = self.device.adapter().max_binding_bytes;
-        let lowered = |quantized| lower(node.graph, node.id, quantized, limit);
-        let first = lowered(self.quantized.unwrap_or(Quantized::View))?;
-        let is_open = self.quantized.is_none() && is_quantized(&node);
-        // A node without an integer form makes its whole partition compute with floats.
-        let may_be_exact = is_open && self.device.multiplies_bytes();
-        let exact = if may_be_exact { lowered(Quantized::Exact).ok() } else { None };
-        let plant = |lowered| super::fault::plant(node.node(), lowered);
-        Ok(Claim::new(GpuClaim { lowered: plant(first), exact: exact.map(plant), is_open }))
+        let lowered = |quantized| {
+            let lowered = lower(node.graph, node.id, quantized, limit);
+            lowered.map(|lowered| super::fault::plant(node.node(), lowered))
+        };
+        if self.quantized.is_some() || !is_quantized(&node) {
+            return Ok(Claim::new(GpuClaim::Settled(lowered(self.quantized.unwrap_or(Quantized::View))?)));
+        }
+        let floats = match lowered(Quantized::View) {
+            Ok(floats) => floats,
+            Err(reason) => {
+                // The reason why there are no floats is what the user can do something about.
+                let integers = lowered(Quantized::Exact).map_err(|_| reason)?;
+                return Ok(Claim::new(GpuClaim::Integers(integers)));
+            }
+        };
+        // A node without an integer form makes all others of its partition that have floats compute with these.
+        let integers = if self.device.multiplies_bytes() { lowered(Quantized::Exact).ok() } else { None };
+        Ok(Claim::new(match integers {
+            Some(integers) => GpuClaim::Both(Box::new([floats, integers])),
+            None => GpuClaim::Floats(floats),
+        }))
     }
 
     fn prepare(&self, partition: Partition<'_>) -> Result<Box<dyn PreparedPartition>, DelegateError> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use attache_base::{Bytes, DataType, Stopwatch};
 use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue, ValueFormat};
 use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
+use serde::{Deserialize, Serialize};
 
 use super::carried::Carried;
 use super::exchange;
@@ -46,8 +47,8 @@ impl Port {
 /// A partition that is prepared on a device.
 pub(super) struct GpuPartition {
     executable: Arc<Executable>,
-    /// How quantized tensors are computed; `None` if there are none.
-    quantized: Option<Quantized>,
+    /// How quantized tensors are computed.
+    forms: Forms,
     nodes: Vec<NodeId>,
     /// For each of `nodes`, the operator of the file that it was made from.
     origins: Vec<usize>,
@@ -63,6 +64,20 @@ pub(super) struct GpuPartition {
     compiled_again: Option<&'static str>,
 }
 
+/// Which forms a partition's nodes with quantized tensors have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Forms {
+    pub(super) floats: bool,
+    pub(super) integers: bool,
+}
+
+impl From<Quantized> for Forms {
+    fn from(quantized: Quantized) -> Self {
+        let integers = quantized == Quantized::Exact;
+        Self { floats: !integers, integers }
+    }
+}
+
 /// The nodes of a partition and the types of its inputs and outputs on the host.
 pub(super) struct PartitionInfo {
     pub(super) nodes: Vec<NodeId>,
@@ -74,8 +89,8 @@ pub(super) struct PartitionInfo {
     pub(super) outputs: Vec<DataType>,
     /// Whether the partition is the whole graph.
     pub(super) is_whole: bool,
-    /// How quantized tensors are computed, for the report; `None` if there are none.
-    pub(super) quantized: Option<Quantized>,
+    /// How quantized tensors are computed, for the report.
+    pub(super) forms: Forms,
 }
 
 impl PartitionInfo {
@@ -84,12 +99,12 @@ impl PartitionInfo {
         nodes: Vec<NodeId>,
         inputs: &[TensorId],
         outputs: &[TensorId],
-        quantized: Option<Quantized>,
+        forms: Forms,
     ) -> Self {
         let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
         let is_whole = nodes.len() == graph.nodes.len();
         let origins = nodes.iter().map(|id| graph.node(*id).origins.first().copied().unwrap_or_default()).collect();
-        Self { nodes, origins, inputs: types(inputs), outputs: types(outputs), is_whole, quantized }
+        Self { nodes, origins, inputs: types(inputs), outputs: types(outputs), is_whole, forms }
     }
 
     /// Returns how the partition is run by a delegate that runs whole graphs as `runs` says. Partitions that are not the
@@ -103,7 +118,7 @@ impl GpuPartition {
     /// Makes the first session of a partition, so that a lack of memory shows here.
     pub(super) fn new(executable: Executable, info: PartitionInfo, runs: Runs) -> Result<Self, GpuError> {
         let runs = info.runs(runs);
-        let PartitionInfo { nodes, origins, inputs, outputs, quantized, .. } = info;
+        let PartitionInfo { nodes, origins, inputs, outputs, forms, .. } = info;
         let executable = Arc::new(executable);
         let first = Mutex::new(Some(executable.session(runs)?));
         let ports = |formats: &[ValueFormat], types: Vec<DataType>| -> Vec<Port> {
@@ -112,19 +127,7 @@ impl GpuPartition {
         let summary = executable.summary();
         let (inputs, outputs) = (ports(&summary.inputs, inputs), ports(&summary.outputs, outputs));
         let (parts, is_restored, compiled_again) = (Mutex::default(), false, None);
-        Ok(Self {
-            executable,
-            quantized,
-            nodes,
-            origins,
-            runs,
-            inputs,
-            outputs,
-            first,
-            parts,
-            is_restored,
-            compiled_again,
-        })
+        Ok(Self { executable, forms, nodes, origins, runs, inputs, outputs, first, parts, is_restored, compiled_again })
     }
 
     /// Sets what is stored of the partition.
@@ -184,7 +187,7 @@ impl PreparedPartition for GpuPartition {
             compile_ms: report.compile_ms,
             upload_ms: report.upload_ms,
             merged: merged.collect(),
-            notes: self.quantized.map(note).into_iter().chain(compiled_again.map(str::to_owned)).collect(),
+            notes: note(self.forms).into_iter().chain(compiled_again.map(str::to_owned)).collect(),
         }
     }
 
@@ -203,12 +206,17 @@ fn compiled_again(parts: &[impl Deref<Target = [u8]>]) -> Option<&'static str> {
     }
 }
 
-/// Returns how quantized tensors are computed, for people.
-fn note(quantized: Quantized) -> String {
-    match quantized {
-        Quantized::Exact => "quantized tensors are computed as integers, bit for bit as on the CPU".to_owned(),
-        Quantized::View => "quantized tensors are computed as floats".to_owned(),
-    }
+/// Returns how quantized tensors are computed, for people; `None` if there are none.
+fn note(forms: Forms) -> Option<String> {
+    let note = match (forms.floats, forms.integers) {
+        (false, false) => return None,
+        (false, true) => "quantized tensors are computed as integers, bit for bit as on the CPU",
+        (true, false) => "quantized tensors are computed as floats",
+        (true, true) => {
+            "quantized tensors are computed as floats, and as integers by operators that have no other form"
+        }
+    };
+    Some(note.to_owned())
 }
 
 /// The kernel of one interpreter.

@@ -161,8 +161,8 @@ impl GpuDelegateOptions {
 
     /// Sets how quantized tensors are computed: as floats or as integers. By default the delegate chooses for each
     /// partition: [`Quantized::Exact`] if the device multiplies packed bytes and every node of the partition has an
-    /// integer form, so that the outputs are those of the CPU at no cost; otherwise [`Quantized::View`]. The report
-    /// ([`Report::notes`](crate::Report::notes)) and the log tell what it chose.
+    /// integer form, so that the outputs are those of the CPU at no cost; otherwise [`Quantized::View`], except for nodes
+    /// that only have an integer form. The report ([`Report::notes`](crate::Report::notes)) and the log tell what it chose.
     pub fn quantized(mut self, quantized: Quantized) -> Self {
         self.quantized = Some(quantized);
         self

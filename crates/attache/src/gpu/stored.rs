@@ -9,10 +9,10 @@ use attache_gpu::{
     interface,
 };
 use attache_gpu_ir::Program;
-use attache_graph::{Graph, NodeId, Quantized, TensorId};
+use attache_graph::{Graph, NodeId, TensorId};
 use serde::{Deserialize, Serialize};
 
-use super::kernel::{GpuPartition, PartitionInfo, failure};
+use super::kernel::{Forms, GpuPartition, PartitionInfo, failure};
 use crate::cache::CacheError;
 use crate::{CacheFolder, DelegateError, Partition, PreparedPartition};
 
@@ -37,7 +37,7 @@ pub(super) struct PlanFunctions {
     /// Plans and loads a program. Also returns what is stored of it.
     pub(super) make: Make,
     /// Returns the first part of what is stored of a partition.
-    pub(super) head: fn(Submission, Option<Quantized>) -> Vec<u8>,
+    pub(super) head: fn(Submission, Forms) -> Vec<u8>,
     /// Restores a partition from its parts.
     pub(super) restore: Restore,
 }
@@ -72,8 +72,8 @@ impl Eq for PlanFolder {}
 struct Head {
     /// Whether it is replayed; otherwise it is encoded.
     is_replayed: bool,
-    /// Whether quantized tensors are computed as integers; `None` if there are none.
-    is_exact: Option<bool>,
+    /// How quantized tensors are computed.
+    forms: Forms,
 }
 
 fn make(
@@ -86,9 +86,8 @@ fn make(
     Ok((executable, stored.into_parts().into()))
 }
 
-fn head(submission: Submission, quantized: Option<Quantized>) -> Vec<u8> {
-    let is_exact = quantized.map(|quantized| quantized == Quantized::Exact);
-    let head = Head { is_replayed: submission == Submission::Replay, is_exact };
+fn head(submission: Submission, forms: Forms) -> Vec<u8> {
+    let head = Head { is_replayed: submission == Submission::Replay, forms };
     postcard::to_allocvec(&head).expect("plain data becomes bytes")
 }
 
@@ -101,12 +100,11 @@ fn restore(
     let wrong = || DelegateError::new("a stored plan is not one of this partition");
     let (head, parts) = stored.split_first().ok_or_else(wrong)?;
     let parts = <[Bytes; StoredExecutable::PARTS]>::try_from(parts.to_vec()).map_err(|_| wrong())?;
-    let (Head { is_replayed, is_exact }, _) = postcard::take_from_bytes(head).map_err(|_| wrong())?;
+    let (Head { is_replayed, forms }, _) = postcard::take_from_bytes(head).map_err(|_| wrong())?;
     let submission = if is_replayed { Submission::Replay } else { Submission::Encoder };
-    let quantized = is_exact.map(|is_exact| if is_exact { Quantized::Exact } else { Quantized::View });
     let failed = |error: GpuError| failure("Prepare", &error);
     let nodes: Vec<NodeId> = partition.nodes.iter().map(|(id, _)| *id).collect();
-    let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, quantized);
+    let info = PartitionInfo::new(partition.graph, nodes, &partition.inputs, &partition.outputs, forms);
     let interface = interface(device, submission).map_err(failed)?;
     let (stored_executable, first) = (StoredExecutable::from_parts(parts), Some(info.runs(runs)));
     let is_expected = |summary: &PlanSummary| fits(summary, &partition);
@@ -188,7 +186,7 @@ mod tests {
         }
         assert!(restored < rounds, "most changes are found");
         std::fs::write(folder.path().join(&file), &whole).unwrap();
-        rewrite(folder.path(), |sections| sections[2] = head(Submission::Encoder, None));
+        rewrite(folder.path(), |sections| sections[2] = head(Submission::Encoder, Forms::default()));
         assert_eq!(outputs(&model, folder.path()), (expected.clone(), 0), "wgpu does not run what is made for replay");
         std::fs::write(folder.path().join(&file), &whole).unwrap();
         rewrite(folder.path(), |sections| sections.last_mut().unwrap().iter_mut().for_each(|byte| *byte ^= 0x10));

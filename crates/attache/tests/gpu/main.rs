@@ -25,6 +25,7 @@ mod opening;
 mod partitions;
 mod poses;
 mod profile;
+mod quantized_forms;
 mod replayed;
 mod states;
 mod stored_plans;

@@ -13,8 +13,10 @@ use attache::{
 use crate::goldens::{Case, cases};
 
 /// Cases with states: a memory of two nodes that share their variables, filters over time, and units in both directions.
-const CASES: [&str; 5] = [
+const CASES: [&str; 7] = [
     "f32_UNIDIRECTIONAL_SEQUENCE_LSTM_goes_on",
+    "i8_UNIDIRECTIONAL_SEQUENCE_LSTM_integers_go_on",
+    "i8_LSTM_full_integers_everything",
     "f32_LSTM_full_goes_on",
     "f32_SVDF_rank_2",
     "f32_BIDIRECTIONAL_SEQUENCE_RNN_batch_major",

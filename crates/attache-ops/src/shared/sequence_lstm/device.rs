@@ -1,7 +1,7 @@
 //! The memory as primitives of a device. Gates are computed from the sums of all gates, which are one matrix.
 //!
-//! Bytes and 16-bit integers are computed as floats: the output of each step is rounded to what its tensor can represent,
-//! and so is the output before a projection.
+//! Bytes and 16-bit integers are computed as floats unless they are to be exact ([`exact`]): the output of each step is
+//! rounded to what its tensor can represent, and so is the output before a projection.
 
 use attache_base::{Constant, DataType, Shape};
 use attache_gpu_ir::Expression::{self, Constant as Number, Input};
@@ -10,9 +10,9 @@ use attache_graph::{AffineParameters, Fact, Lowering, Unsupported};
 
 use super::{
     AUXILIARY, AUXILIARY_WEIGHTS, BIASES, CELL_STATE, Extents, GATES, INPUT_WEIGHTS, NORM_EPSILON, NORMS, OUTPUT_STATE,
-    PEEPHOLES, PROJECTION, PROJECTION_BIAS, RECURRENT_WEIGHTS, SequenceLstm, integers,
+    PEEPHOLES, PROJECTION, PROJECTION_BIAS, RECURRENT_WEIGHTS, SequenceLstm, exact, factors, integers,
 };
-use crate::shared::exact::grid;
+use crate::shared::exact::{grid, is_exact};
 use crate::shared::steps::{Matrix, Steps, biases, stacked, weights};
 use crate::shared::support::refuse;
 use crate::shared::view::View;
@@ -55,6 +55,10 @@ impl SequenceLstm {
         let shape = |index: &Option<usize>| index.map(|index| lowering.input_shape(index)).transpose();
         let shapes = inputs.iter().map(shape).collect::<Result<Vec<_>, _>>()?;
         let extents = Extents::new(&shapes, self.layout).map_err(refuse)?;
+        let is_stored = |index: usize| is_exact(lowering, index);
+        if inputs.first().copied().flatten().is_some_and(is_stored) {
+            return exact::lower(self, lowering, inputs, extents);
+        }
         let mut emitter = Emitter { lstm: self, lowering, inputs, extents, grids: None };
         emitter.grids = emitter.grids()?;
         emitter.run()
@@ -80,7 +84,7 @@ impl Emitter<'_, '_> {
         if self.stored(0)?.data_type == DataType::Float32 {
             return Ok(None);
         }
-        let hidden = integers::hidden(self.lstm).map_err(refuse)?;
+        let hidden = factors::hidden(self.lstm).map_err(refuse)?;
         // With a projection, the kernel subtracts the zero point where it would add it, and adds it where it would subtract it.
         let zero_point = if self.index(PROJECTION).is_some() { -hidden.zero_point } else { hidden.zero_point };
         let hidden = AffineParameters { scale: hidden.scale, zero_point: zero_point as f32, stored: (-128.0, 127.0) };
@@ -102,7 +106,7 @@ impl Emitter<'_, '_> {
         if self.grids.is_none() {
             return Ok(None);
         }
-        let scale = integers::scale_of_sums(self.lstm, gate, self.is_normalized(gate)).map_err(refuse)?;
+        let scale = factors::scale_of_sums(self.lstm, gate, self.is_normalized(gate)).map_err(refuse)?;
         Ok(Some(scale * f32::from(i16::MAX)))
     }
 

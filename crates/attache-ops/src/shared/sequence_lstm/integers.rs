@@ -5,25 +5,21 @@
 //! before a projection has the scale and the zero point of the fifth intermediate. Source: TensorFlow Lite's
 //! `LstmStepInteger8x8_16`.
 
-use attache_base::{DataType, Quantization};
-use attache_graph::{Eval, OpError, TensorRef};
+use attache_graph::{Eval, OpError};
 use attache_kernels::quantized::fixed_point::divide_by_power;
 use attache_kernels::quantized::narrow::{logistic, normalize, tanh};
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 
+use super::factors::{Factors, GateFactors};
 use super::{
     BIASES, CELL_STATE, Extents, GATES, INPUT_WEIGHTS, Layout, NORMS, OUTPUT_STATE, PEEPHOLES, PROJECTION,
     PROJECTION_BIAS, RECURRENT_WEIGHTS, SequenceLstm,
 };
-use crate::shared::quantized::{QuantizationParameters, power_of_two};
+use crate::shared::quantized::QuantizationParameters;
 
 /// The cell gate, whose activation is the hyperbolic tangent; that of the other gates is the logistic
 /// function.
-const CANDIDATE: usize = 2;
-/// Index of the intermediate tensor with the scale and zero point of the output before its projection.
-const HIDDEN: usize = 4;
-/// The scale of the sums of a gate that is not normalized.
-const GATE_SCALE: f32 = 1.0 / 4096.0;
+pub(super) const CANDIDATE: usize = 2;
 
 /// A matrix to be multiplied by vectors of bytes, and the factor that rescales the sums.
 struct QuantizedMatrix<'a> {
@@ -37,14 +33,14 @@ struct QuantizedMatrix<'a> {
 impl<'a> QuantizedMatrix<'a> {
     /// Prepares a matrix `[rows, depth]`. Products are those with vectors to whose elements `point` is added;
     /// `factor` rescales them.
-    fn new(weights: &'a [i8], [rows, depth]: [usize; 2], point: i32, bias: Option<&[i32]>, factor: f32) -> Self {
+    fn new(weights: &'a [i8], [rows, depth]: [usize; 2], point: i32, bias: Option<&[i32]>, factor: Multiplier) -> Self {
         let rows = (0..rows).map(|row| &weights[row * depth..][..depth]);
         let sums = rows.map(|row| row.iter().fold(0i32, |sum, weight| sum.wrapping_add(i32::from(*weight))));
         let biases = sums.enumerate().map(|(row, sum)| {
             let bias = bias.map_or(0, |bias| bias[row]);
             bias.wrapping_add(sum.wrapping_mul(point))
         });
-        Self { weights, depth, biases: biases.collect(), factor: Multiplier::new(factor.into()) }
+        Self { weights, depth, biases: biases.collect(), factor }
     }
 
     /// Returns an iterator over the products of the rows with a vector, rescaled and rounded.
@@ -109,16 +105,6 @@ pub(super) fn joint_sequences(lstm: &SequenceLstm, batches: usize) -> usize {
     if lstm.layout == Layout::BatchMajor { 1 } else { batches }
 }
 
-/// Returns the scale and zero point of the output before its projection.
-pub(super) fn hidden(lstm: &SequenceLstm) -> Result<QuantizationParameters, OpError> {
-    Intermediates(&lstm.intermediates).affine(HIDDEN)
-}
-
-/// Returns the scale of the sums of a gate.
-pub(super) fn scale_of_sums(lstm: &SequenceLstm, gate: usize, is_normalized: bool) -> Result<f32, OpError> {
-    if is_normalized { Ok(Intermediates(&lstm.intermediates).affine(gate)?.scale) } else { Ok(GATE_SCALE) }
-}
-
 /// The parameters of one gate.
 struct Gate<'a> {
     input: QuantizedMatrix<'a>,
@@ -129,45 +115,36 @@ struct Gate<'a> {
 }
 
 impl<'a> Gate<'a> {
+    /// Prepares a gate, which computes with `factors`. `sequences` is the number of sequences processed together.
     fn new(
         eval: &Eval<'a>,
         gate: usize,
         extents: &Extents,
-        scales: &Scales,
-        intermediates: &Intermediates<'_>,
+        sequences: usize,
+        (all, factors): (&Factors, &GateFactors),
     ) -> Result<Self, OpError> {
-        let (weights, recurrent) = (eval.input(INPUT_WEIGHTS + gate)?, eval.input(RECURRENT_WEIGHTS + gate)?);
-        let (biases, norm) = (eval.input(BIASES + gate)?.values()?, eval.optional(NORMS + gate));
-        let to = if norm.is_some() { intermediates.affine(gate)?.scale } else { GATE_SCALE };
-        let bias = norm.is_none().then_some(biases);
-        let factor = scale_of(&weights)? * scales.input.scale / to;
-        let input = QuantizedMatrix::new(
-            weights.values()?,
-            [extents.cells, extents.depth],
-            -scales.input.zero_point,
-            bias,
-            factor,
-        );
-        let factor = scale_of(&recurrent)? * scales.output.scale / to;
-        let recurrent = QuantizedMatrix::new(
-            recurrent.values()?,
-            [extents.cells, extents.outputs],
-            -scales.output.zero_point,
-            None,
-            factor,
-        );
-        let peephole = PEEPHOLES[gate].and_then(|index| eval.optional(index)).map(|peephole| {
-            let factor = 2f64.powi(scales.cell) * f64::from(scale_of(&peephole)?) / f64::from(to);
-            let (weights, factor) = (peephole.values()?, Multiplier::new((factor as f32).into()));
-            Ok::<_, OpError>(Peephole { weights, factor, extents: [scales.sequences, extents.outputs] })
-        });
-        let norm = norm.map(|norm| {
-            let scale = scale_of(&norm)?;
-            let (factor, guard) = (Multiplier::new(scale.into()), ((10_000.0 * scale) as i32).max(1));
-            Ok::<_, OpError>(Norm { coefficients: norm.values()?, biases, factor, guard })
-        });
-        let is_candidate = gate == CANDIDATE;
-        Ok(Self { input, recurrent, peephole: peephole.transpose()?, norm: norm.transpose()?, is_candidate })
+        let biases = eval.input(BIASES + gate)?.values()?;
+        let bias = factors.norm.is_none().then_some(biases);
+        let matrix = |index: usize, depth: usize, point: i32, bias, factor| {
+            let weights = eval.input(index)?.values()?;
+            Ok::<_, OpError>(QuantizedMatrix::new(weights, [extents.cells, depth], point, bias, factor))
+        };
+        let input = matrix(INPUT_WEIGHTS + gate, extents.depth, -all.input_point, bias, factors.input)?;
+        let recurrent = matrix(RECURRENT_WEIGHTS + gate, extents.outputs, -all.output_point, None, factors.recurrent)?;
+        let peephole = match (PEEPHOLES[gate], factors.peephole) {
+            (Some(index), Some(factor)) => {
+                let weights = eval.input(index)?.values()?;
+                Some(Peephole { weights, factor, extents: [sequences, extents.outputs] })
+            }
+            _ => None,
+        };
+        let norm = match factors.norm {
+            Some((factor, guard)) => {
+                Some(Norm { coefficients: eval.input(NORMS + gate)?.values()?, biases, factor, guard })
+            }
+            None => None,
+        };
+        Ok(Self { input, recurrent, peephole, norm, is_candidate: gate == CANDIDATE })
     }
 
     /// Computes a gate for an input, the previous output and the cells of sequence `batch`. Returns one
@@ -191,84 +168,32 @@ impl<'a> Gate<'a> {
     }
 }
 
-fn scale_of(tensor: &TensorRef<'_>) -> Result<f32, OpError> {
-    Ok(QuantizationParameters::new(tensor.data_type, tensor.quantization)?.scale)
-}
-
-/// The scales shared by all gates.
-struct Scales {
-    input: QuantizationParameters,
-    output: QuantizationParameters,
-    /// The exponent of the cells' scale, which is a power of two.
-    cell: i32,
-    /// Number of sequences processed together: the batch in time-major layout, else 1.
-    sequences: usize,
-}
-
-/// Types and quantization parameters of the operator's intermediate tensors.
-struct Intermediates<'a>(&'a [(DataType, Option<Quantization>)]);
-
-impl Intermediates<'_> {
-    fn affine(&self, index: usize) -> Result<QuantizationParameters, OpError> {
-        let Some((data_type, quantization)) = self.0.get(index) else {
-            return Err(OpError::invalid(format!("the file has no intermediate {index}, with a scale of its own")));
-        };
-        QuantizationParameters::new(*data_type, quantization.as_ref())
-    }
-}
-
 /// The parameters of the LSTM that all steps share.
 struct Memory<'a> {
     /// The gates in the order input, forget, cell, output; the input gate may be missing.
     gates: Vec<Gate<'a>>,
-    cell_exponent: i32,
-    /// Factor that rescales the product of the output gate and the activated cells to the output before its
-    /// projection, and the zero point that is added to it.
-    hidden: (Multiplier, i32),
     projection: Option<QuantizedMatrix<'a>>,
-    output_point: i32,
-    /// Maximum magnitudes of cells and of projected outputs, as stored integers; 0 for no clipping.
-    clips: (i16, i8),
+    factors: Factors,
 }
 
 impl<'a> Memory<'a> {
     fn new(lstm: &SequenceLstm, eval: &Eval<'a>, extents: &Extents) -> Result<Self, OpError> {
-        let affine = |input: TensorRef<'_>| QuantizationParameters::new(input.data_type, input.quantization);
-        let (input, output) = (affine(eval.input(0)?)?, affine(eval.input(OUTPUT_STATE)?)?);
+        let quantization = |index: usize| {
+            let input = eval.optional(index);
+            input.map(|input| QuantizationParameters::new(input.data_type, input.quantization)).transpose()
+        };
         let written = QuantizationParameters::new(eval.outputs[0].data_type, eval.outputs[0].quantization)?;
-        let cell_scale = scale_of(&eval.input(CELL_STATE)?)?;
-        let cell = power_of_two(cell_scale).filter(|power| (-15..=-9).contains(power)).ok_or_else(|| {
-            OpError::unsupported(format!("cells at the scale {cell_scale}, which is no power of two from 2⁻¹⁵ to 2⁻⁹"))
-        })?;
+        let factors = Factors::new(lstm, extents.first_gate, written.scale, quantization)?;
         let sequences = joint_sequences(lstm, extents.batches);
-        let (scales, intermediates) = (Scales { input, output, cell, sequences }, Intermediates(&lstm.intermediates));
-        let gate = |gate| Gate::new(eval, gate, extents, &scales, &intermediates);
-        let gates = (extents.first_gate..GATES).map(gate).collect::<Result<_, _>>()?;
-        let hidden = intermediates.affine(HIDDEN)?;
-        let factor = (2f64.powi(-15) / f64::from(hidden.scale) * 2f64.powi(-15)) as f32;
-        let projection = eval.optional(PROJECTION).map(|weights| {
+        let gates = (extents.first_gate..GATES).zip(&factors.gates);
+        let gates = gates.map(|(gate, own)| Gate::new(eval, gate, extents, sequences, (&factors, own)));
+        let gates = gates.collect::<Result<_, _>>()?;
+        let projection = factors.projection.map(|(factor, point)| {
             let bias = eval.optional(PROJECTION_BIAS).map(|bias| bias.values()).transpose()?;
-            let factor = scale_of(&weights)? * hidden.scale / output.scale;
-            Ok::<_, OpError>(QuantizedMatrix::new(
-                weights.values()?,
-                [extents.outputs, extents.cells],
-                hidden.zero_point,
-                bias,
-                factor,
-            ))
+            let weights = eval.input(PROJECTION)?.values()?;
+            Ok::<_, OpError>(QuantizedMatrix::new(weights, [extents.outputs, extents.cells], point, bias, factor))
         });
-        // Like in TensorFlow Lite, the zero point is subtracted rather than added before a projection, which
-        // makes a difference where values saturate.
-        let point = if projection.is_some() { -hidden.zero_point } else { hidden.zero_point };
-        Ok(Self {
-            gates,
-            cell_exponent: cell,
-            hidden: (Multiplier::new(factor.into()), point),
-            projection: projection.transpose()?,
-            output_point: output.zero_point,
-            // The conversions round towards zero and saturate.
-            clips: ((lstm.cell_clip / cell_scale) as i16, (lstm.projection_clip / written.scale) as i8),
-        })
+        Ok(Self { gates, projection: projection.transpose()?, factors })
     }
 
     /// Computes one step of one sequence: updates its cells and its output. `batch` is the sequence's index
@@ -277,17 +202,17 @@ impl<'a> Memory<'a> {
         let [before @ .., last] = &self.gates[..] else { return };
         let before: Vec<_> = before.iter().map(|gate| gate.of(batch, input, output, cells)).collect();
         let [inputs @ .., forgets, candidates] = &before[..] else { return };
+        let Factors { cell_exponent, hidden: (factor, point), clips, output_point, .. } = self.factors;
         for (place, cell) in cells.iter_mut().enumerate() {
             let kept = forgets[place];
             let taken = inputs.first().map_or(i16::MAX - kept, |inputs| inputs[place]);
             let old = rounded_product(kept, *cell, 15);
-            let new = rounded_product(taken, candidates[place], (30 + self.cell_exponent) as u32);
-            let (sum, limit) = (old.saturating_add(new), self.clips.0);
+            let new = rounded_product(taken, candidates[place], (30 + cell_exponent) as u32);
+            let (sum, limit) = (old.saturating_add(new), clips.0);
             *cell = if limit > 0 { sum.clamp(-limit, limit) } else { sum };
         }
         let gate = last.of(batch, input, output, cells);
-        let bits = (15 + self.cell_exponent) as u32;
-        let (factor, point) = self.hidden;
+        let bits = (15 + cell_exponent) as u32;
         let hidden: Vec<i8> = gate
             .iter()
             .zip(&*cells)
@@ -300,8 +225,8 @@ impl<'a> Memory<'a> {
             None => output.copy_from_slice(&hidden),
             Some(projection) => {
                 for (output, product) in output.iter_mut().zip(projection.of(&hidden)) {
-                    let value = i8::saturate(product.saturating_add(self.output_point));
-                    let limit = self.clips.1;
+                    let value = i8::saturate(product.saturating_add(output_point));
+                    let limit = clips.1;
                     *output = if limit > 0 { value.clamp(-limit, limit) } else { value };
                 }
             }

@@ -14,6 +14,8 @@
 
 mod device;
 mod dynamic;
+mod exact;
+mod factors;
 mod integers;
 
 use std::borrow::Cow;
