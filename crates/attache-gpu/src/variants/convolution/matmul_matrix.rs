@@ -46,6 +46,17 @@ const TILINGS: [Tiling; 5] = [
     Tiling { subgroups: [2, 2], blocks: [1, 1], depth: 2, cost: 9 },
 ];
 
+/// The tilings of products whose K is at most [`SHALLOW`], of which the device computes few at a time: the first one if it has
+/// one or two work groups for each unit, and the second one if it has more. Their work groups, two and more of which share a
+/// unit, load and store at different times.
+const SHALLOW_TILINGS: [Tiling; 2] = [
+    Tiling { subgroups: [2, 4], blocks: [2, 2], depth: 2, cost: 4 },
+    Tiling { subgroups: [2, 2], blocks: [4, 2], depth: 1, cost: 4 },
+];
+
+/// K that has few slices.
+const SHALLOW: usize = 64;
+
 /// Number of slices of K from which larger ones are worth their memory.
 const MANY_SLICES: usize = 4;
 
@@ -108,13 +119,22 @@ impl Tiling {
         let limits = context.limits;
         let fits = |tiling: &&Self| {
             let groups = tiling.groups(product).iter().all(|count| *count <= MAX_GROUPS);
-            let is_deep = tiling.depth == 2 || product.depth >= MANY_SLICES * SIDE * tiling.depth;
+            let is_deep = tiling.depth <= 2 || product.depth >= MANY_SLICES * SIDE * tiling.depth;
             groups
                 && is_deep
                 && tiling.invocations() <= limits.max_invocations
                 && tiling.bytes() <= limits.work_group_bytes
         };
-        TILINGS.iter().filter(fits).min_by_key(|tiling| tiling.time(product)).copied()
+        let shallow = Self::shallow(product).filter(|tiling| fits(&tiling));
+        shallow.or_else(|| TILINGS.iter().filter(fits).min_by_key(|tiling| tiling.time(product)).copied())
+    }
+
+    /// Returns the tiling of a product with few slices along K and many results; `None` for others.
+    fn shallow(product: &Product) -> Option<Self> {
+        let [first, second] = SHALLOW_TILINGS;
+        let groups = first.groups(product).iter().product::<usize>();
+        let has_many = product.depth <= SHALLOW && groups >= UNITS;
+        has_many.then_some(if groups <= 2 * UNITS { first } else { second })
     }
 }
 

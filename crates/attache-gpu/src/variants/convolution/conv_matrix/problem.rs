@@ -45,7 +45,7 @@ const POINTS: &[[usize; 3]] = &[[2, 1, 2], [1, 2, 2], [1, 2, 1], [1, 1, 1]];
 
 /// Tile shapes of pointwise convolutions that scale rows, with the same components and order of trial. Each work group
 /// reduces its rows anew, so it has more output channels.
-const SCALED_ROWS: &[[usize; 3]] = &[[2, 1, 4], [1, 1, 4], [1, 1, 2], [1, 1, 1]];
+const SCALED_ROWS: &[[usize; 3]] = &[[2, 1, 8], [2, 1, 4], [1, 1, 4], [1, 1, 2], [1, 1, 1]];
 
 /// What a work group computes: `rows` rows of 16 output pixels, with `blocks × wide` blocks of 16 output
 /// channels.
