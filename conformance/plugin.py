@@ -108,15 +108,16 @@ def for_reference(model):
 
 
 def is_dynamic_range(model):
-    """Whether an operator multiplies floats by constant 8-bit weights."""
+    """Whether an operator multiplies floats by constant weights of 8 bits or fewer."""
     found = parsed(model)
+    small = {getattr(schema and schema.TensorType, name, None) for name in ("INT8", "UINT8", "INT4", "INT2")}
     for graph in found.subgraphs if found else []:
         for operator in graph.operators or []:
             kind = kind_of(found.operatorCodes[operator.opcodeIndex])
             if kind not in HYBRID or len(operator.inputs) < 2:
                 continue
             data, weights = (graph.tensors[operator.inputs[position]].type for position in HYBRID[kind])
-            if data == schema.TensorType.FLOAT32 and weights == schema.TensorType.INT8:
+            if data == schema.TensorType.FLOAT32 and weights in small:
                 return True
     return False
 
@@ -126,7 +127,9 @@ def has_blocks(model):
     found = parsed(model)
     tensors = [tensor for graph in (found.subgraphs if found else []) for tensor in graph.tensors or []]
     kinds = [tensor.quantization.detailsType for tensor in tensors if tensor.quantization]
-    return any(kind == schema.QuantizationDetails.BlockwiseQuantization for kind in kinds)
+    # Not all versions of the schema have it.
+    blockwise = getattr(schema and schema.QuantizationDetails, "BlockwiseQuantization", None)
+    return blockwise is not None and blockwise in kinds
 
 
 def inputs_of(model, made):
