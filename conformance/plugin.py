@@ -108,17 +108,28 @@ def for_reference(model):
 
 
 def is_dynamic_range(model):
-    """Whether an operator multiplies floats by constant 8-bit weights."""
+    """Whether an operator multiplies floats by constant weights of 8 bits or fewer."""
     found = parsed(model)
+    small = {getattr(schema and schema.TensorType, name, None) for name in ("INT8", "UINT8", "INT4", "INT2")}
     for graph in found.subgraphs if found else []:
         for operator in graph.operators or []:
             kind = kind_of(found.operatorCodes[operator.opcodeIndex])
             if kind not in HYBRID or len(operator.inputs) < 2:
                 continue
             data, weights = (graph.tensors[operator.inputs[position]].type for position in HYBRID[kind])
-            if data == schema.TensorType.FLOAT32 and weights == schema.TensorType.INT8:
+            if data == schema.TensorType.FLOAT32 and weights in small:
                 return True
     return False
+
+
+def has_blocks(model):
+    """Whether weights have a scale for each block of a row, which the reference kernels take for ones with one scale."""
+    found = parsed(model)
+    tensors = [tensor for graph in (found.subgraphs if found else []) for tensor in graph.tensors or []]
+    kinds = [tensor.quantization.detailsType for tensor in tensors if tensor.quantization]
+    # Not all versions of the schema have it.
+    blockwise = getattr(schema and schema.QuantizationDetails, "BlockwiseQuantization", None)
+    return blockwise is not None and blockwise in kinds
 
 
 def inputs_of(model, made):
@@ -212,7 +223,8 @@ def compare_one(library, options, model, command):
     # The reference kernels do not have all versions.
     case = Path(model).parent / "case.json"
     notes = json.loads(case.read_text()) if Path(model).name == "model.tflite" and case.exists() else {}
-    for reference in (False,) if notes.get("op") in WRONG_IN_REFERENCE else (True, False):
+    is_blockwise = has_blocks(model)
+    for reference in (False,) if notes.get("op") in WRONG_IN_REFERENCE or is_blockwise else (True, False):
         try:
             plain = interpreter(model, (), reference)
             values = inputs_of(model, plain)
@@ -231,7 +243,7 @@ def compare_one(library, options, model, command):
     nodes = taken(log.lines)
     wrong = []
     if notes.get("op") not in WRONG_IN_LITERT:
-        allowed = DYNAMIC_RANGE if is_dynamic_range(model) else tolerance(options)
+        allowed = DYNAMIC_RANGE if is_blockwise or is_dynamic_range(model) else tolerance(options)
         wrong += differences(expected, outputs, allowed, options, notes.get("scale"))
     wrong += [line for line in log.lines if line.startswith("ERROR")]
     if command:

@@ -16,6 +16,7 @@ mod gpu_options;
 mod layout;
 mod options;
 pub mod params;
+mod quantization;
 pub mod report;
 mod tensor;
 

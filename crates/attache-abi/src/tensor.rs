@@ -36,7 +36,7 @@ pub struct TfLiteAffineQuantization {
     pub quantized_dimension: i32,
 }
 
-/// A scale for each block of elements; `scale` and `zero_point` are indices of tensors.
+/// A scale for each block of elements; `scale` and `zero_point` are indices of tensors, or negative for none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -121,7 +121,7 @@ impl TfLiteTensor {
             buffer_handle: crate::NULL_BUFFER_HANDLE,
             data_is_stale: false,
             is_variable: false,
-            quantization: TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() },
+            quantization: TfLiteQuantization::NONE,
             sparsity: std::ptr::null_mut(),
             dims_signature: std::ptr::null(),
         }

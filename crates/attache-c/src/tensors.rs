@@ -9,9 +9,8 @@ use attache::model::Tensor;
 use attache::{DataType, Model, Quantization};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    NULL_BUFFER_HANDLE, TfLiteAffineQuantization, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate,
-    TfLiteFloatArray, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType,
-    TfLiteTensor, TfLiteType,
+    NULL_BUFFER_HANDLE, TfLiteAllocationType, TfLiteBufferHandle, TfLiteDelegate, TfLiteIntArray, TfLiteQuantization,
+    TfLiteQuantizationParams, TfLiteTensor, TfLiteType,
 };
 use attache_external::opaque::tensor_memory::free_parts;
 use attache_external::{copy_from_handle, free_handle};
@@ -250,17 +249,16 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
         true => TfLiteAllocationType::ARENA_RW_PERSISTENT,
         false => TfLiteAllocationType::ARENA_RW,
     };
-    let (params, quantization) = quantization_of(tensor.quantization.as_ref());
     TfLiteTensor {
         kind: TfLiteType::from(tensor.data_type),
         data: constant.map_or(std::ptr::null_mut(), |constant| constant.bytes.as_ptr().cast_mut().cast::<c_void>()),
         dims: TfLiteIntArray::new(&extents(&tensor.shape)),
-        params,
+        params: only_scale(tensor.quantization.as_ref()),
         allocation_type,
         bytes: size,
         name: name.as_ptr(),
         is_variable: tensor.is_variable,
-        quantization,
+        quantization: TfLiteQuantization::new(tensor.quantization.as_ref(), &tensor.quantization_details),
         dims_signature: match (&tensor.shape_signature, constant) {
             (None, Some(_)) => std::ptr::null(),
             (signature, _) => TfLiteIntArray::new(signature.as_deref().unwrap_or_default()),
@@ -269,28 +267,12 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
     }
 }
 
-/// Returns both forms of quantization that a tensor has. The older one has room for one scale.
-fn quantization_of(quantization: Option<&Quantization>) -> (TfLiteQuantizationParams, TfLiteQuantization) {
-    let none = TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
-    let Some(quantization) = quantization else { return (TfLiteQuantizationParams::default(), none) };
-    let zero_points: Vec<c_int> = quantization.zero_point.iter().map(|point| saturated(*point)).collect();
-    let params = match (&quantization.scale[..], &zero_points[..]) {
-        ([scale], [zero_point]) => TfLiteQuantizationParams { scale: *scale, zero_point: *zero_point },
+/// Returns the older form of quantization, which has room for one scale.
+fn only_scale(quantization: Option<&Quantization>) -> TfLiteQuantizationParams {
+    match quantization.map(|all| (&all.scale[..], &all.zero_point[..])) {
+        Some(([scale], [point])) => TfLiteQuantizationParams { scale: *scale, zero_point: saturated(*point) },
         _ => TfLiteQuantizationParams::default(),
-    };
-    // SAFETY: malloc has no preconditions; C code may free the struct, so it is not a box.
-    let affine = unsafe { libc::malloc(size_of::<TfLiteAffineQuantization>()) }.cast::<TfLiteAffineQuantization>();
-    if affine.is_null() {
-        return (params, none);
     }
-    let value = TfLiteAffineQuantization {
-        scale: TfLiteFloatArray::new(&quantization.scale),
-        zero_point: TfLiteIntArray::new(&zero_points),
-        quantized_dimension: i32::try_from(quantization.axis).unwrap_or(0),
-    };
-    // SAFETY: the memory was just allocated for this struct.
-    unsafe { affine.write(value) };
-    (params, TfLiteQuantization { kind: TfLiteQuantizationType::AFFINE, params: affine.cast() })
 }
 
 fn saturated(zero_point: i64) -> c_int {

@@ -230,6 +230,12 @@ fn strings_are_passed_in_every_way() {
 }
 
 #[test]
+fn blocks_of_weights_have_the_scales_of_the_file() {
+    let case = "../../conformance/cases/f32_FULLY_CONNECTED_blocks_of_64_no_bias/model.tflite";
+    run("blocks.c", &[&crate_folder().join(case)]);
+}
+
+#[test]
 fn structs_have_the_layout_of_tensorflow_lite() {
     run("structs.c", &[]);
 }

@@ -15,7 +15,7 @@ use attache_abi::{
 };
 
 use crate::calls::{callees, options_of_node, with_subgraph};
-use crate::tensor::{Tensor, tensor_of};
+use crate::tensor::{Blocks, Tensor, tensor_of};
 
 /// The name, in models, of the custom operator that stands for nodes that no model can contain. Its options are the
 /// reason.
@@ -194,8 +194,8 @@ impl Graph {
                 node.obscure("it uses a tensor that does not exist".into());
             }
             for tensor in node.tensors().collect::<BTreeSet<usize>>() {
-                let entry = self.tensors.entry(tensor);
-                let tensor = entry.or_insert_with(|| tensor_of(&*(*context).tensors.add(tensor)));
+                self.add_tensor(context, tensor);
+                let tensor = &self.tensors[&tensor];
                 if let (Some(obstacle), None) = (tensor.obstacle, node.obstacle()) {
                     let text = format!("tensor \"{}\" {obstacle}", tensor.name);
                     node.obscure(text);
@@ -204,6 +204,32 @@ impl Graph {
             self.nodes.push(node);
         }
         Ok(())
+    }
+
+    /// Adds a tensor, and those that hold the scales of its blocks.
+    ///
+    /// # Safety
+    ///
+    /// As [`Graph::read`]; the context has the tensor.
+    unsafe fn add_tensor(&mut self, context: *mut TfLiteContext, index: usize) {
+        // SAFETY: the caller states that the context has the tensor; `tensor_of` returns no other indices.
+        let read = |index: usize| unsafe { tensor_of(&*(*context).tensors.add(index), self.all_tensors) };
+        if self.tensors.contains_key(&index) {
+            return;
+        }
+        let tensor = read(index);
+        let held: Vec<(usize, Tensor)> =
+            tensor.blocks.iter().flat_map(Blocks::tensors).map(|of| (of, read(of))).collect();
+        self.tensors.insert(index, tensor);
+        held.into_iter().for_each(|(index, tensor)| _ = self.tensors.entry(index).or_insert(tensor));
+    }
+
+    /// Returns the tensors among these, and those that hold the scales of their blocks, in ascending order.
+    fn with_scales(&self, used: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut tensors: BTreeSet<usize> = used.collect();
+        let blocks: Vec<&Blocks> = tensors.iter().filter_map(|index| self.tensors[index].blocks.as_ref()).collect();
+        tensors.extend(blocks.into_iter().flat_map(Blocks::tensors));
+        tensors.into_iter().collect()
     }
 
     /// Returns the tensors that the runtime or other nodes write before `nodes` run.
@@ -234,13 +260,13 @@ impl Graph {
         is_stored: bool,
     ) -> Result<PartModel, ModelError> {
         let used = nodes.clone().flat_map(Node::tensors).chain(inputs.iter().chain(outputs).copied());
-        let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
+        let tensors = self.with_scales(used);
         let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
         let weights = if is_stored { self.hash_of_weights(&tensors) } else { 0 };
         let mut builder = ModelBuilder::new(&self.description(nodes.clone(), &tensors, weights));
         builder.subgraph("main");
         for index in &tensors {
-            builder.tensor(0, self.tensors[index].build(shapes.get(index)));
+            builder.tensor(0, self.tensors[index].build(shapes.get(index), place));
         }
         let mut subgraphs = 1;
         for node in nodes {
@@ -264,12 +290,11 @@ impl Graph {
 impl Graph {
     /// Writes the subgraph that an operator runs. What combines elements has the inputs and outputs of its one node.
     fn write_body(&self, builder: &mut ModelBuilder, subgraph: usize, is_reduction: bool) {
-        let used = self.nodes.iter().flat_map(Node::tensors);
-        let tensors: Vec<usize> = used.collect::<BTreeSet<usize>>().into_iter().collect();
+        let tensors = self.with_scales(self.nodes.iter().flat_map(Node::tensors));
         let place = |tensor: &usize| tensors.binary_search(tensor).expect("all tensors in use are listed");
         builder.subgraph("body");
         for index in &tensors {
-            builder.tensor(subgraph, self.tensors[index].build(None));
+            builder.tensor(subgraph, self.tensors[index].build(None, place));
         }
         for node in &self.nodes {
             builder.operator(subgraph, node.build(place));

@@ -6,15 +6,47 @@
 
 use std::sync::Arc;
 
-use attache::model::schema::SparsityParametersT;
+use attache::model::schema::{
+    BlockwiseQuantizationT, QuantizationDetailsT, QuantizationParametersT, SparsityParametersT,
+};
 use attache::{Bytes, DataType, Quantization, Shape, TensorBuilder};
 use attache_abi::report::text_from_c;
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteFloatArray, TfLiteIntArray, TfLiteQuantizationType,
-    TfLiteTensor,
+    OPTIONAL_TENSOR, TfLiteAffineQuantization, TfLiteAllocationType, TfLiteFloatArray, TfLiteIntArray,
+    TfLiteQuantizationType, TfLiteTensor,
 };
 
 use crate::sparse::sparsity_of;
+
+/// The blocks of elements of a tensor, whose scales and zero points are in tensors of the runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    scales: usize,
+    zero_points: Option<usize>,
+    size: i32,
+    axis: i32,
+}
+
+impl Blocks {
+    /// Returns the tensors that hold scales and zero points.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = usize> {
+        [self.scales].into_iter().chain(self.zero_points)
+    }
+
+    /// Returns the table that a file has for them, of a model in which `place` is the index of a tensor of the runtime.
+    fn table(&self, place: impl Fn(&usize) -> usize) -> QuantizationParametersT {
+        let details = BlockwiseQuantizationT {
+            scales: place(&self.scales) as i32,
+            zero_points: self.zero_points.map_or(OPTIONAL_TENSOR, |points| place(&points) as i32),
+            block_size: self.size,
+        };
+        QuantizationParametersT {
+            details: QuantizationDetailsT::BlockwiseQuantization(Box::new(details)),
+            quantized_dimension: self.axis,
+            ..QuantizationParametersT::default()
+        }
+    }
+}
 
 /// A tensor of the runtime.
 #[derive(Clone, Debug)]
@@ -25,6 +57,7 @@ pub(crate) struct Tensor {
     pub(crate) shape: Shape,
     pub(crate) constant: Option<Bytes>,
     pub(crate) quantization: Option<Quantization>,
+    pub(crate) blocks: Option<Blocks>,
     pub(crate) is_variable: bool,
     /// The form of a constant that is sparse.
     pub(crate) sparsity: Option<Box<SparsityParametersT>>,
@@ -33,8 +66,9 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Describes the tensor for a model. `shape` replaces the one that the runtime states.
-    pub(crate) fn build(&self, shape: Option<&Shape>) -> TensorBuilder {
+    /// Describes the tensor for a model, in which `place` is the index of a tensor of the runtime. `shape` replaces the one
+    /// that the runtime states.
+    pub(crate) fn build(&self, shape: Option<&Shape>, place: impl Fn(&usize) -> usize) -> TensorBuilder {
         let shape = shape.unwrap_or(&self.shape).clone();
         let mut tensor = TensorBuilder::new(&self.name, self.data_type.unwrap_or(DataType::Variant), shape);
         if let Some(constant) = &self.constant {
@@ -43,6 +77,9 @@ impl Tensor {
         if let Some(quantization) = &self.quantization {
             tensor = tensor.quantization(quantization);
         }
+        if let Some(blocks) = &self.blocks {
+            tensor = tensor.with(|table| table.quantization = Some(Box::new(blocks.table(place))));
+        }
         if let Some(sparsity) = &self.sparsity {
             tensor = tensor.with(|table| table.sparsity = Some(sparsity.clone()));
         }
@@ -50,25 +87,26 @@ impl Tensor {
     }
 }
 
-/// Describes a tensor.
+/// Describes a tensor of a runtime that has `count` tensors.
 ///
 /// # Safety
 ///
 /// The tensor is the runtime's, and its constant bytes are used only as long as the interpreter exists.
-pub(crate) unsafe fn tensor_of(tensor: &TfLiteTensor) -> Tensor {
+pub(crate) unsafe fn tensor_of(tensor: &TfLiteTensor, count: usize) -> Tensor {
     // SAFETY: the caller states that the pointers in the tensor are null or valid.
     unsafe {
         let shape = shape_of(tensor);
         let data_type = tensor.kind.data_type();
         let is_constant = tensor.allocation_type == TfLiteAllocationType::MMAP_RO;
         let (quantization, is_affine) = quantization_of(tensor);
+        let blocks = blocks_of(tensor, count);
         let sparsity = tensor.sparsity.as_ref().and_then(|sparsity| sparsity_of(sparsity));
         let is_sparse = !tensor.sparsity.is_null();
         let obstacle = match () {
             () if data_type.is_none() => Some("has no type"),
             () if shape.is_none() => Some("has a negative extent"),
             () if is_sparse && (sparsity.is_none() || !is_constant) => Some("is sparse in a form that no file has"),
-            () if !is_affine => Some("has a quantization other than scales and zero points"),
+            () if !is_affine && blocks.is_none() => Some("has a quantization other than scales and zero points"),
             () => None,
         };
         Tensor {
@@ -78,6 +116,7 @@ pub(crate) unsafe fn tensor_of(tensor: &TfLiteTensor) -> Tensor {
             // The bytes of a tensor of unknown form are not those that its shape takes.
             constant: (is_constant && is_sparse == sparsity.is_some()).then(|| borrowed(tensor)),
             quantization,
+            blocks,
             is_variable: tensor.is_variable && !is_constant,
             sparsity: sparsity.filter(|_| is_constant).map(Box::new),
             obstacle,
@@ -117,6 +156,24 @@ unsafe fn quantization_of(tensor: &TfLiteTensor) -> (Option<Quantization>, bool)
         let has_scales = !scale.is_empty();
         (has_scales.then_some(Quantization { scale, zero_point, axis }), true)
     }
+}
+
+/// Returns the blocks of a tensor of a runtime that has `count` tensors; `None` if it has none, or if their scales are in no
+/// tensor.
+///
+/// # Safety
+///
+/// The tensor is the runtime's.
+unsafe fn blocks_of(tensor: &TfLiteTensor, count: usize) -> Option<Blocks> {
+    // SAFETY: the caller states that the struct is the one that its kind names.
+    let blocks = unsafe { tensor.quantization.blocks() }?;
+    let known = |index: i32| usize::try_from(index).ok().filter(|index| *index < count);
+    let zero_points = match blocks.zero_point {
+        ..0 => None,
+        index => Some(known(index)?),
+    };
+    let (size, axis) = (blocks.blocksize, blocks.quantized_dimension);
+    Some(Blocks { scales: known(blocks.scale)?, zero_points, size, axis })
 }
 
 /// Bytes that belong to the runtime.

@@ -76,6 +76,32 @@ fn states_are_those_of_the_runtime() {
     }
 }
 
+/// Golden cases whose weights have a scale for each block.
+const BLOCKWISE: [&str; 4] = [
+    "f32_FULLY_CONNECTED_blocks_one_row",
+    "f32_FULLY_CONNECTED_blocks_rows",
+    "f32_FULLY_CONNECTED_blocks_of_64_no_bias",
+    "f32_EMBEDDING_LOOKUP_blocks_of_64",
+];
+
+#[test]
+fn scales_of_blocks_are_found() {
+    for name in BLOCKWISE {
+        let path = Path::new("../../conformance/cases").join(name).join("model.tflite");
+        let model = Model::from_path(&path).expect("a model");
+        let gpu = GpuDelegate::new(GpuDelegateOptions::default().software(true)).expect("a GPU");
+        let plugin = ExternalDelegate::load(library(), &[("software", "true")]).expect("the plug-in");
+        let (own, hosted) = (compile(&model, gpu), compile(&model, plugin));
+        assert_eq!(
+            (own.placement().delegated(), hosted.placement().delegated()),
+            (1, 1),
+            "{name}:\n{}",
+            hosted.placement()
+        );
+        assert!(run(&hosted) == run(&own), "{name}: the bits differ");
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn only_the_documented_functions_are_exported() {

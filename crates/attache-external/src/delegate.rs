@@ -145,7 +145,9 @@ fn withheld(node: &NodeContext<'_>, is_opaque: bool) -> Option<&'static str> {
         if fact.data_type.bits().is_none() {
             return Some("it has a tensor whose elements have no fixed size, which delegates of C are not given");
         }
-        if source.is_some_and(|tensor| tensor.is_sparse || tensor.quantization_details != QuantizationDetails::None) {
+        let is_given =
+            |details: &_| matches!(details, QuantizationDetails::None | QuantizationDetails::Blockwise { .. });
+        if source.is_some_and(|tensor| tensor.is_sparse || !is_given(&tensor.quantization_details)) {
             return Some("it has a sparse tensor, or one whose quantization delegates of C are not given");
         }
     }

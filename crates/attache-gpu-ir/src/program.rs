@@ -79,8 +79,9 @@ pub struct Value {
     /// The 8-bit type whose range contains every element, if the elements are integers and such a type is
     /// known. A back end may then store them as bytes.
     pub bytes: Option<ByteType>,
-    /// The factors by which the integers of a constant become floats: one for each index along the first axis, or one for
-    /// all. `None` for other values. A back end may multiply the integers as they are.
+    /// The factors by which the integers of a constant become floats, each for as many consecutive elements as the others:
+    /// for all elements, for those of an index along the first axis, or for a block of them. `None` for other values. A back
+    /// end may multiply the integers as they are.
     pub scales: Option<Arc<[f32]>>,
 }
 
@@ -91,16 +92,19 @@ impl Value {
     pub fn floats(&self) -> Option<Cow<'_, [f32]>> {
         let Source::Constant(constant) = &self.source else { return None };
         let Some(scales) = self.scales.as_deref() else { return constant.floats() };
-        let (mut floats, row) = (constant.integers_as_floats()?, self.shape.iter().skip(1).product::<usize>().max(1));
-        if scales.len() != 1 && scales.len() < floats.len().div_ceil(row) {
-            return None;
-        }
-        for (scale, floats) in
-            scales.iter().cycle().zip(floats.chunks_mut(if scales.len() == 1 { usize::MAX } else { row }))
-        {
+        let (block, mut floats) = (self.block()?, constant.integers_as_floats()?);
+        for (scale, floats) in scales.iter().zip(floats.chunks_mut(block.max(1))) {
             floats.iter_mut().for_each(|float| *float *= scale);
         }
         Some(Cow::Owned(floats))
+    }
+
+    /// Returns the number of consecutive elements that each of the value's scales is for; `None` if it has no scales, or if
+    /// they don't divide its elements evenly.
+    #[must_use]
+    pub fn block(&self) -> Option<usize> {
+        let (elements, scales) = (self.shape.elements(), self.scales.as_deref()?.len());
+        (scales > 0 && elements.is_multiple_of(scales)).then(|| elements / scales)
     }
 }
 

@@ -8,6 +8,7 @@
 mod fused;
 mod halves;
 mod integers;
+mod quantized;
 mod random;
 mod validation;
 
@@ -616,7 +617,7 @@ type Draw = fn(&mut Random) -> Program;
 
 /// The name and the generator of each kind of program, and how many programs of the kind the deep check
 /// generates.
-static KINDS: [(&str, Draw, usize); 41] = [
+static KINDS: [(&str, Draw, usize); 43] = [
     ("map", map, 60),
     ("index_map", index_map, 40),
     ("concatenate", concatenate, 25),
@@ -658,6 +659,8 @@ static KINDS: [(&str, Draw, usize); 41] = [
     ("rotated_updates", fused::rotated_updates, 24),
     ("scaled_rows", fused::scaled_rows, 40),
     ("gated_rows", fused::gated_rows, 40),
+    ("blocks", quantized::blocks, 80),
+    ("table", quantized::table, 40),
 ];
 
 #[test]

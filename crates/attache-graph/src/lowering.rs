@@ -307,7 +307,7 @@ impl<'a> Lowering<'a> {
         Ok(self.program.constant(scalar, constant))
     }
 
-    /// Adds a constant 8-bit or 4-bit input to the program as floats of this shape, of which the program keeps the integers,
+    /// Adds a constant input of 8, 4 or 2 bits to the program as floats of this shape, of which the program keeps the integers,
     /// and returns its value. `None` if the operator is not lowered to floats, or if the input is no such constant, has a zero
     /// point other than 0, or has several scales that are not those of the indices along the shape's first axis.
     #[must_use]
@@ -319,12 +319,24 @@ impl<'a> Lowering<'a> {
         let is_symmetric =
             quantization.zero_point.len() == scales.len() && quantization.zero_point.iter().all(|p| *p == 0);
         let fits = scales.len() == 1 || (quantization.axis == 0 && shape.first() == Some(&scales.len()));
-        let is_small = matches!(constant.data_type, DataType::Int8 | DataType::Int4);
-        if !is_symmetric || !fits || !is_small || constant.shape.elements() != shape.elements() {
+        let is_signed = matches!(constant.data_type, DataType::Int8 | DataType::Int4 | DataType::Int2);
+        if is_symmetric && fits && is_signed { self.scaled_constant(index, shape, scales) } else { None }
+    }
+
+    /// Adds a constant input of integers to the program as floats of this shape, of which the program keeps the integers, and
+    /// returns its value. Each scale is for as many consecutive elements as the others. `None` if the input is no such
+    /// constant, or if shape or scales don't fit its elements.
+    #[must_use]
+    pub fn scaled_constant(&mut self, index: usize, shape: &Shape, scales: &[f32]) -> Option<ValueId> {
+        let constant = self.stored.0.get(index).copied().flatten()?.constant.as_ref()?;
+        let elements =
+            shape.checked_elements().filter(|elements| constant.shape.checked_elements() == Some(*elements))?;
+        let is_small = constant.data_type.bits().is_some_and(|bits| bits <= 8);
+        if !is_small || scales.is_empty() || !elements.is_multiple_of(scales.len()) {
             return None;
         }
         let constant = Constant { shape: shape.clone(), ..constant.clone() };
-        Some(self.program.quantized_constant(constant, scales.as_slice().into()))
+        Some(self.program.quantized_constant(constant, scales.into()))
     }
 
     /// Adds a constant to the program that is stored in f32 even if the device stores floats as f16, and

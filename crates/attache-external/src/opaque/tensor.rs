@@ -4,8 +4,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use attache_abi::{
-    TfLiteAllocationType, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType,
-    TfLiteStatus, TfLiteTensor, TfLiteType,
+    TfLiteAllocationType, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteStatus, TfLiteTensor,
+    TfLiteType,
 };
 
 use super::tensor_memory::{
@@ -24,9 +24,6 @@ unsafe fn extent(list: *const TfLiteIntArray, place: c_int) -> c_int {
     let list = unsafe { TfLiteIntArray::elements(list) };
     usize::try_from(place).ok().and_then(|place| list.get(place).copied()).unwrap_or(-1)
 }
-
-const NO_QUANTIZATION: TfLiteQuantization =
-    TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorType(tensor: *const TfLiteTensor) -> TfLiteType {
@@ -154,7 +151,9 @@ pub unsafe extern "C" fn TfLiteOpaqueTensorName(tensor: *const TfLiteTensor) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TfLiteOpaqueTensorGetQuantization(tensor: *const TfLiteTensor) -> TfLiteQuantization {
     // SAFETY: C code passes null, or what the runtime gave it.
-    guard(NO_QUANTIZATION, || unsafe { tensor.as_ref().map_or(NO_QUANTIZATION, |tensor| tensor.quantization) })
+    guard(TfLiteQuantization::NONE, || unsafe {
+        tensor.as_ref().map_or(TfLiteQuantization::NONE, |tensor| tensor.quantization)
+    })
 }
 
 #[unsafe(no_mangle)]

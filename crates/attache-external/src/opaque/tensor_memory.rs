@@ -5,9 +5,8 @@
 use std::ffi::{c_char, c_void};
 
 use attache_abi::{
-    TfLiteAffineQuantization, TfLiteAllocationType, TfLiteDimensionMetadata, TfLiteDimensionType, TfLiteFloatArray,
-    TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteQuantizationType, TfLiteSparsity, TfLiteStatus,
-    TfLiteTensor, TfLiteType,
+    TfLiteAllocationType, TfLiteDimensionMetadata, TfLiteDimensionType, TfLiteIntArray, TfLiteQuantization,
+    TfLiteQuantizationParams, TfLiteSparsity, TfLiteStatus, TfLiteTensor, TfLiteType,
 };
 
 /// By allocation type: what `TfLiteTensorGet…` return. The numbers are those of the enums `TfLiteAllocationStrategy`,
@@ -67,17 +66,8 @@ fn resize(tensor: &mut TfLiteTensor, size: usize, keeps: bool) -> TfLiteStatus {
 }
 
 fn free_quantization(quantization: &mut TfLiteQuantization) {
-    if quantization.kind == TfLiteQuantizationType::AFFINE && !quantization.params.is_null() {
-        // SAFETY: the parameters of affine quantization are this struct, and its arrays are null or valid.
-        unsafe {
-            let affine = quantization.params.cast::<TfLiteAffineQuantization>();
-            TfLiteFloatArray::free((*affine).scale);
-            TfLiteIntArray::free((*affine).zero_point);
-        }
-    }
-    // SAFETY: parameters of every kind are allocated with `malloc`, or null.
-    unsafe { libc::free(quantization.params) };
-    *quantization = TfLiteQuantization { kind: TfLiteQuantizationType::NONE, params: std::ptr::null_mut() };
+    // SAFETY: parameters of every kind are of `malloc`, or null, and nothing uses them any more.
+    unsafe { std::mem::replace(quantization, TfLiteQuantization::NONE).free() };
 }
 
 /// Frees what describes a sparse tensor.

@@ -94,7 +94,11 @@ impl Session {
         let source = &view.model.subgraphs()[view.subgraph];
         let mut tensors = Tensors::with_room(view.graph.tensors.len());
         for (index, tensor) in view.graph.tensors.iter().enumerate() {
-            tensors.push(&tensor.name, &tensor.fact, source.tensors.get(index));
+            let stated = source.tensors.get(index);
+            tensors.push(&tensor.name, &tensor.fact, stated);
+            if let Some(stated) = stated {
+                tensors.set_blocks(index, &stated.quantization_details);
+            }
         }
         let numbers = numbers(&view);
         let nodes = file_nodes(&view);

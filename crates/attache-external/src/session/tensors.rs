@@ -4,14 +4,16 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 
 use attache::graph::Fact;
+use attache::model::QuantizationDetails;
 use attache::{Bytes, model};
 use attache_abi::report::text_of_c;
 use attache_abi::{
-    TfLiteAllocationType, TfLiteIntArray, TfLiteQuantizationParams, TfLiteStatus, TfLiteTensor, TfLiteType,
+    TfLiteAllocationType, TfLiteIntArray, TfLiteQuantization, TfLiteQuantizationParams, TfLiteStatus, TfLiteTensor,
+    TfLiteType,
 };
 use attache_base::AlignedBuffer;
 
-use crate::memory::{Integers, free_quantization, quantization};
+use crate::memory::Integers;
 
 /// Room for tensors that delegates add. More of them move the array.
 const MORE: usize = 128;
@@ -49,6 +51,16 @@ impl Tensors {
         }
         self.raw.push(raw);
         self.kept.push(kept);
+    }
+
+    /// States how a tensor is quantized by blocks, by indices of tensors of the file, which are those of the tensors here.
+    pub(crate) fn set_blocks(&mut self, index: usize, details: &QuantizationDetails) {
+        let is_blockwise = matches!(details, QuantizationDetails::Blockwise { .. });
+        if let Some(raw) = self.raw.get_mut(index).filter(|_| is_blockwise) {
+            let before = std::mem::replace(&mut raw.quantization, TfLiteQuantization::new(None, details));
+            // SAFETY: the quantization belonged to the tensor, which has another one.
+            unsafe { before.free() };
+        }
     }
 
     /// Makes a tensor of an operator that of a graph: its type, shape and value. `kind` is where its bytes are, if it is no
@@ -137,7 +149,7 @@ unsafe fn release(tensor: &TfLiteTensor) {
     unsafe {
         TfLiteIntArray::free(tensor.dims);
         TfLiteIntArray::free(tensor.dims_signature.cast_mut());
-        free_quantization(tensor.quantization);
+        tensor.quantization.free();
         if tensor.allocation_type == TfLiteAllocationType::DYNAMIC {
             libc::free(tensor.data);
         }
@@ -159,7 +171,7 @@ fn raw_of(fact: &Fact, constant: Option<&Bytes>, name: *const c_char) -> TfLiteT
         bytes: fact.byte_size().unwrap_or(0),
         name,
         is_variable: fact.is_variable,
-        quantization: quantization(fact.quantization.as_ref()),
+        quantization: TfLiteQuantization::new(fact.quantization.as_ref(), &QuantizationDetails::None),
         ..TfLiteTensor::empty()
     };
     if let Some(quantization) = &fact.quantization

@@ -204,25 +204,37 @@ fn joined(made: &mut Program, shape: Shape, parts: &[&Value]) -> Option<ValueId>
     });
     let constants: Vec<&Constant> = constants.collect::<Option<_>>()?;
     let data_type = constants[0].data_type;
-    // Two elements of four bits share a byte.
-    let are_alike =
-        constants.iter().all(|other| other.data_type == data_type && other.shape.elements().is_multiple_of(2));
-    if !are_alike || parts.iter().any(|part| part.scales.is_none()) {
+    // Elements of less than 8 bits share bytes.
+    let is_whole = |constant: &Constant| {
+        let bits = constant.data_type.bits().unwrap_or(1);
+        constant.shape.elements().checked_mul(bits).is_some_and(|bits| bits.is_multiple_of(8))
+    };
+    let are_alike = constants.iter().all(|other| other.data_type == data_type && is_whole(other));
+    let Some(scales) = joined_scales(parts, shape[shape.rank() - 1]).filter(|_| are_alike) else {
         let mut floats = Vec::new();
         for part in parts {
             floats.extend_from_slice(&part.floats()?);
         }
         return Some(made.constant(Scalar::F32, Constant::from_vec(shape, floats)));
-    }
-    let (mut bytes, mut scales) = (Vec::new(), Vec::new());
-    for (part, constant) in parts.iter().zip(constants) {
+    };
+    let mut bytes = Vec::new();
+    for constant in constants {
         bytes.extend_from_slice(&constant.aligned_bytes()?);
-        match part.scales.as_deref()? {
-            [one] => scales.extend(std::iter::repeat_n(*one, constant.shape[0])),
-            several => scales.extend_from_slice(several),
-        }
     }
     Some(made.quantized_constant(Constant { data_type, shape, bytes: Bytes::from_vec(bytes) }, scales.into()))
+}
+
+/// Returns the scales of all parts, one after the other, each for as many elements as the smallest block of a part has, which
+/// is no longer than a row of `depth` elements; `None` if a part has no scales, or if its blocks don't divide evenly.
+fn joined_scales(parts: &[&Value], depth: usize) -> Option<Vec<f32>> {
+    let blocks: Vec<usize> = parts.iter().map(|part| part.block()).collect::<Option<_>>()?;
+    let block = blocks.iter().copied().fold(depth, usize::min);
+    let mut scales = Vec::new();
+    for (part, own) in parts.iter().zip(blocks) {
+        let times = own.checked_div(block).filter(|times| times * block == own)?;
+        scales.extend(part.scales.as_deref()?.iter().flat_map(|scale| std::iter::repeat_n(*scale, times)));
+    }
+    Some(scales)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ static TABLE: &[Variant] = &[
     convolution::conv_vector::VARIANT,
     convolution::conv_winograd::VARIANT,
     elementwise::gather::VARIANT,
+    elementwise::gather_integers::VARIANT,
     elementwise::index_map::VARIANT,
     elementwise::map::VARIANT,
     convolution::matmul::VARIANT,

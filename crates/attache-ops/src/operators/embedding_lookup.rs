@@ -3,7 +3,7 @@
 
 use attache_base::{DataType, Quantization, Shape, small_integers};
 use attache_gpu_ir::Expression::{Constant as Number, Input};
-use attache_gpu_ir::{Gather, Primitive};
+use attache_gpu_ir::{Gather, Primitive, ValueId};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
@@ -82,6 +82,20 @@ impl EmbeddingLookup {
         let (from, to) = (table.data_type, self.data_type);
         Err(OpError::unsupported(format!("rows of type {from} for an output of type {to} are not implemented")))
     }
+
+    /// Adds a constant table of integers, of which the output has the floats, to the program, which keeps the integers; `None`
+    /// for any other table.
+    fn scaled_table(&self, lowering: &mut Lowering<'_>) -> Result<Option<ValueId>, Unsupported> {
+        let (stored, is_float) = (lowering.stored_input(1)?, lowering.output_fact(0)?.data_type == DataType::Float32);
+        let Some(shape) = stored.shape.as_ref().filter(|_| is_float && STORED.contains(&stored.data_type)) else {
+            return Ok(None);
+        };
+        let scales = match &self.blocks {
+            Some(blocks) => Ok(blocks.scales.clone()),
+            None => scales(stored.data_type, stored.quantization.as_ref(), shape),
+        };
+        Ok(scales.ok().and_then(|scales| lowering.scaled_constant(1, shape, &scales)))
+    }
 }
 
 fn output(ids: &Shape, table: &Shape) -> Result<Shape, OpError> {
@@ -153,20 +167,18 @@ impl Operator for EmbeddingLookup {
             positions(&values, table[0]).map_err(refuse)?;
         }
         let ids = Shape::from([ids[0], 1]);
-        let data = match self.blocks.as_ref().and_then(|blocks| blocks.dequantized(fact)) {
-            Some(reals) => lowering.constant(reals)?,
-            None => lowering.input(1)?,
-        };
+        let scaled = self.scaled_table(lowering)?;
+        let data = scaled.map_or_else(|| lowering.input(1), Ok)?;
         let indices = lowering.input(0)?;
         let indices = lowering.reshape(indices, &ids)?;
         let rows = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &[data, indices])?;
-        if self.blocks.is_some() || fact.data_type == lowering.output_fact(0)?.data_type {
+        if scaled.is_some() || fact.data_type == lowering.output_fact(0)?.data_type {
             return lowering.output(0, rows);
         }
         let scales = scales(fact.data_type, fact.quantization.as_ref(), table).map_err(refuse)?;
         let shape = lowering.output_shape(0)?.clone();
         let [scale] = scales[..] else {
-            return Err(Unsupported::new("rows of integers with a scale each are not implemented"));
+            return Err(Unsupported::new("rows of a table that is not constant with a scale each are not implemented"));
         };
         let output = lowering.map(Input(0).multiply(Number(scale)), &shape, &[rows])?;
         lowering.output(0, output)

@@ -3,7 +3,7 @@
 
 mod shuffled;
 
-use attache_base::{Activation, Constant, DataType, Shape};
+use attache_base::{Activation, DataType, Shape};
 use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Quantized as Computed, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
@@ -235,12 +235,11 @@ impl FullyConnected {
         Ok(())
     }
 
-    /// Adds the weights to the program as floats of this shape, of which it keeps the integers if they have few scales.
+    /// Adds the weights to the program as floats of this shape, of which it keeps the integers if they have scales.
     fn lower_weights(&self, lowering: &mut Lowering<'_>, shape: Shape) -> Result<ValueId, Unsupported> {
         if let Some(blocks) = self.blocks.as_ref().filter(|_| lowering.quantized() == Computed::View) {
-            let weights = blocks.dequantized(lowering.stored_input(1)?);
-            let weights = weights.ok_or_else(|| Unsupported::new("weights by blocks that do not fit their scales"))?;
-            return lowering.constant(Constant { shape, ..weights });
+            let weights = lowering.scaled_constant(1, &shape, &blocks.scales);
+            return weights.ok_or_else(|| Unsupported::new("weights by blocks that do not fit their scales"));
         }
         match lowering.quantized_constant(1, &shape) {
             Some(weights) => Ok(weights),

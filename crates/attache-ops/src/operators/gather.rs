@@ -132,7 +132,10 @@ impl Operator for Gather {
                 .map_err(refuse)?;
         }
         let named = [indices.extents(), &[1]].concat().into();
-        let (data, indices) = (lowering.input(0)?, lowering.input(1)?);
+        // Of a constant table of integers, those are gathered, and then scaled.
+        let quantized = lowering.quantized_constant(0, data);
+        let data = quantized.map_or_else(|| lowering.input(0), Ok)?;
+        let indices = lowering.input(1)?;
         let indices = lowering.reshape(indices, &named)?;
         let output = lowering.emit(Primitive::Gather(Named { batch, axis }), &[data, indices])?;
         lowering.output(0, output)

@@ -1,8 +1,8 @@
 //! Constant matrices of 4-bit integers that have a scale for each block of elements of a row ("blockwise quantization"), as
 //! language models store their weights.
 
-use attache_base::{Constant, DataType, Shape};
-use attache_graph::{Fact, OpError};
+use attache_base::{DataType, Shape};
+use attache_graph::OpError;
 use attache_model::{QuantizationDetails, Tensor};
 
 use crate::Declaration;
@@ -71,15 +71,6 @@ impl BlockScales {
             }
         }
     }
-
-    /// Returns the matrix of floats that a constant of these scales stands for; `None` for any other fact.
-    pub(crate) fn dequantized(&self, matrix: &Fact) -> Option<Constant> {
-        let constant = matrix.constant.as_ref()?;
-        let integers = constant.integers().filter(|integers| integers.len() == self.scales.len() * self.block)?;
-        let blocks = integers.chunks_exact(self.block).zip(&self.scales);
-        let reals = blocks.flat_map(|(block, scale)| block.iter().map(move |integer| *integer as f32 * scale));
-        Some(Constant::from_values(constant.shape.clone(), &reals.collect::<Vec<f32>>()))
-    }
 }
 
 #[cfg(test)]
@@ -116,12 +107,6 @@ mod tests {
         let (tensors, weights) = tensors();
         let scales = BlockScales::read(&tensors, weights).unwrap().unwrap();
         assert_eq!((scales.block, scales.scales.len()), (64, 9 * 2));
-        let fact = Fact { constant: tensors[weights].constant.clone(), ..Fact::new(DataType::Int4, [9, 128]) };
-        let reals = scales.dequantized(&fact).unwrap();
-        let (reals, integers) = (reals.values::<f32>().unwrap(), fact.constant.unwrap().integers().unwrap());
-        for place in [0, 63, 64, 127, 128, 9 * 128 - 1] {
-            assert_eq!(reals[place], integers[place] as f32 * scales.scales[place / 64], "{place}");
-        }
         assert!(BlockScales::read(&tensors, 0).unwrap().is_none(), "the input has none");
     }
 

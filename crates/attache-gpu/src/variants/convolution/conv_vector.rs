@@ -1,7 +1,8 @@
 //! Variant `conv_vector`: pointwise convolution of floats with one group, a constant filter and few output pixels, which
 //! is a product of a matrix and a few vectors. A work group stages all input channels of all pixels, or computes them, and
 //! multiplies them by a few columns of the filter, of which its invocations divide K among them. What a work group reads of
-//! the filter is contiguous. A filter of 8-bit or 4-bit integers is read as it is.
+//! the filter is contiguous. A filter of integers of 8, 4 or 2 bits is read as it is, whether its scales are for output
+//! channels or for blocks of their elements.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -158,6 +159,12 @@ fn multiplied(
     let Division { units, depth, parts, .. } = *division;
     let at = format!("(next + {}u)", ahead * parts);
     let mut text = String::new();
+    let scale = filter.block_scale(&at);
+    // The elements of a unit are in one block, by whose scale their sum is multiplied.
+    let sum = if scale.is_some() { "part" } else { "sum" };
+    if scale.is_some() {
+        (0..rows).for_each(|row| text += &format!("            var part{row} = vec4<f32>();\n"));
+    }
     // Elements of the filter are beyond K only where the last unit is not whole. What a row has there may not be finite.
     let is_whole = depth.is_multiple_of(filter.unit);
     for first in (0..filter.unit).step_by(4) {
@@ -183,10 +190,14 @@ fn multiplied(
                         (format!("x{row}_{element}"), is_there)
                     }
                 };
-                let sum = format!("sum{row} = fma(vec4<f32>({x}), weight{element}, sum{row});");
-                let _ = writeln!(text, "            {is_there}{{ {sum} }}");
+                let added = format!("{sum}{row} = fma(vec4<f32>({x}), weight{element}, {sum}{row});");
+                let _ = writeln!(text, "            {is_there}{{ {added} }}");
             }
         }
+    }
+    if let Some(scale) = scale {
+        let _ = writeln!(text, "            let scale = {scale};");
+        (0..rows).for_each(|row| text += &format!("            sum{row} = fma(part{row}, scale, sum{row});\n"));
     }
     match division.is_even() {
         true => format!("        {{\n{text}        }}\n"),
@@ -203,17 +214,41 @@ struct Filter {
     start: String,
     /// Number of vec4s of output channels of a work group.
     columns: usize,
+    /// WGSL of the number of vec4s of output channels.
+    wide: String,
     /// Number of elements along K that are loaded at once for a vec4 of output channels.
     unit: usize,
-    /// WGSL of the bias and of the scale of the output channels of `loaded`.
+    /// WGSL of the bias of the output channels of `loaded`, and of the scale of their sums.
     bias: String,
     scale: String,
 }
 
 enum FilterSource {
     Floats(Array),
-    /// The name of an array of words, and the bits of an element.
-    Integers(String, usize),
+    /// The name of an array of words, and what they are.
+    Integers(String, Integers),
+}
+
+/// Integers of a filter.
+#[derive(Clone, Copy)]
+struct Integers {
+    /// Bits of an element.
+    bits: usize,
+    /// Elements of a row, and elements of a row for each of its scales.
+    depth: usize,
+    block: usize,
+}
+
+impl Integers {
+    /// Number of elements along K in a vec4 of words.
+    fn unit(self) -> usize {
+        32 / self.bits
+    }
+
+    /// Number of scales of a row.
+    fn scales(self) -> usize {
+        self.depth / self.block
+    }
 }
 
 impl Filter {
@@ -224,19 +259,27 @@ impl Filter {
             let [header, each] = [header * wide, depth.div_ceil(unit) * columns].map(|extent| writer.param(extent));
             format!("{header} + group.x * {each}")
         };
-        let Some((words, bits)) = pack_integers(context, kernel, columns) else {
+        let Some((words, integers)) = pack_integers(context, kernel, columns) else {
             let start = start(1, 1);
             let weights = writer.packed(pack_floats(context, kernel, columns), 4);
             let (bias, scale) = (weights.floats("loaded"), "1.0".to_owned());
-            return Self { source: FilterSource::Floats(weights), start, columns, unit: 1, bias, scale };
+            let (source, wide) = (FilterSource::Floats(weights), wide.to_string());
+            return Self { source, start, columns, wide, unit: 1, bias, scale };
         };
-        let start = start(2, 32 / bits);
+        let start = start(1 + integers.scales(), integers.unit());
         let (name, wide) = (writer.words(words, 4), writer.param(wide));
-        let [bias, scale] =
-            ["loaded".to_owned(), format!("{wide} + loaded")].map(|at| format!("bitcast<vec4<f32>>({name}[{at}])"));
-        // A vec4 of words has four elements of each channel, or eight.
-        let source = FilterSource::Integers(name, bits);
-        Self { source, start, columns, unit: 32 / bits, bias, scale }
+        let float = |at: &str| format!("bitcast<vec4<f32>>({name}[{at}])");
+        let bias = float("loaded");
+        let scale = if integers.scales() == 1 { float(&format!("{wide} + loaded")) } else { "1.0".to_owned() };
+        Self {
+            source: FilterSource::Integers(name, integers),
+            start,
+            columns,
+            wide,
+            unit: integers.unit(),
+            bias,
+            scale,
+        }
     }
 
     /// Returns WGSL that loads a unit for the channels of `vector`.
@@ -248,16 +291,27 @@ impl Filter {
         }
     }
 
+    /// Returns WGSL of the scales of the block of a unit for the channels of `loaded`; `None` if a row has one scale.
+    fn block_scale(&self, unit: &str) -> Option<String> {
+        let FilterSource::Integers(name, integers) = &self.source else { return None };
+        let (wide, units) = (&self.wide, integers.block / integers.unit());
+        let load = || format!("bitcast<vec4<f32>>({name}[(1u + {unit} / {units}u) * {wide} + loaded])");
+        (integers.scales() > 1).then(load)
+    }
+
     /// Returns WGSL of the weights of an element of a loaded unit, as floats.
     fn weights(&self, unit: &str, element: usize) -> String {
         match self.source {
             FilterSource::Floats(_) => unit.to_owned(),
-            FilterSource::Integers(_, 8) => format!("vec4<f32>(unpack4xI8({unit}[{element}u]))"),
-            FilterSource::Integers(..) => {
-                // Of two elements, the first is in the low halves of the bytes.
-                let shift = if element.is_multiple_of(2) { 4 } else { 0 };
-                let halves = format!("({unit}[{}u] << {shift}u) & 0xf0f0f0f0u", element / 2);
-                format!("vec4<f32>(unpack4xI8({halves}) >> vec4<u32>(4u))")
+            FilterSource::Integers(_, Integers { bits: 8, .. }) => {
+                format!("vec4<f32>(unpack4xI8({unit}[{element}u]))")
+            }
+            FilterSource::Integers(_, Integers { bits, .. }) => {
+                // Of the elements of a byte, the first is in the lowest bits.
+                let each = 8 / bits;
+                let (above, mask) = (8 - bits, if bits == 4 { "0xf0f0f0f0u" } else { "0xc0c0c0c0u" });
+                let top = format!("({unit}[{}u] << {}u) & {mask}", element / each, above - element % each * bits);
+                format!("vec4<f32>(unpack4xI8({top}) >> vec4<u32>({above}u))")
             }
         }
     }
@@ -281,44 +335,47 @@ fn pack_floats(context: &Context<'_>, kernel: &Kernel, columns: usize) -> Arc<[f
     packed.into()
 }
 
-/// Packs the filter as the integers that its constant holds, and returns the words and the bits of an element; `None` if it
-/// holds floats. First come the bias and the scales as the bits of floats, with output channels padded to a multiple of 4,
-/// then the filter as [`Filter`] says: a word has the channels of one element of 8 bits, or of two elements of 4 bits, in its
-/// bytes.
-fn pack_integers(context: &Context<'_>, kernel: &Kernel, columns: usize) -> Option<(Arc<[u32]>, usize)> {
+/// Packs the filter as the integers that its constant holds, and returns the words and what they are; `None` if it holds
+/// floats, or if its scales are not those of whole units of a row. First come the bias and the scales of each block as the
+/// bits of floats, with output channels padded to a multiple of 4, then the filter as [`Filter`] says. A word has in its bytes
+/// the channels of one element of 8 bits, of two of 4 bits, or of four of 2 bits.
+fn pack_integers(context: &Context<'_>, kernel: &Kernel, columns: usize) -> Option<(Arc<[u32]>, Integers)> {
     let value = context.program.value(kernel.inputs[1]);
     let (Some(scales), Source::Constant(constant)) = (value.scales.as_deref(), &value.source) else { return None };
     let bits = match constant.data_type {
         DataType::Int8 => 8,
         DataType::Int4 => 4,
+        DataType::Int2 => 2,
         _ => return None,
     };
-    let (outputs, depth) = (value.shape[0], value.shape[3]);
-    if scales.len() != 1 && scales.len() != outputs {
+    let (outputs, depth, own) = (value.shape[0], value.shape[3], value.block()?);
+    let integers = Integers { bits, depth, block: own.min(depth) };
+    let (unit, block) = (integers.unit(), integers.block);
+    if !depth.is_multiple_of(block) || !own.is_multiple_of(block) || block < depth && !block.is_multiple_of(unit) {
         return None;
     }
     let bytes = constant.aligned_bytes()?;
-    let (padded, unit) = (outputs.next_multiple_of(4), 32 / bits);
-    let mut words = vec![0u32; 2 * padded + outputs.next_multiple_of(4 * columns) * depth.div_ceil(unit)];
+    let (padded, before) = (outputs.next_multiple_of(4), 1 + integers.scales());
+    let mut words = vec![0u32; before * padded + outputs.next_multiple_of(4 * columns) * depth.div_ceil(unit)];
     if let Some(bias) = kernel.inputs.get(2) {
         words.iter_mut().zip(context.floats(*bias).iter()).for_each(|(word, bias)| *word = bias.to_bits());
     }
-    for output in 0..outputs {
-        words[padded + output] = scales[if scales.len() == 1 { 0 } else { output }].to_bits();
+    for (index, all) in words[padded..before * padded].chunks_exact_mut(padded).enumerate() {
+        for (output, word) in all[..outputs].iter_mut().enumerate() {
+            *word = scales[(output * depth + index * block) / own].to_bits();
+        }
     }
-    pack_filter(&mut words[2 * padded..], &bytes, [outputs, depth, bits, columns]);
-    Some((words.into(), bits))
+    pack_filter(&mut words[before * padded..], &bytes, [outputs, depth, bits, columns]);
+    Some((words.into(), integers))
 }
 
 /// Packs the integers of a filter into the words after bias and scales.
 fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits, columns]: [usize; 4]) {
-    let (own, unit) = (4 * columns, 32 / bits);
+    let (own, unit, each) = (4 * columns, 32 / bits, 8 / bits);
+    let mask = u8::MAX >> (8 - bits);
     let integer = |output: usize, k: usize| {
         let at = output * depth + k;
-        match bits {
-            8 => u32::from(bytes[at]),
-            _ => u32::from(bytes[at / 2] >> (at % 2 * 4) & 15),
-        }
+        u32::from(bytes[at / each] >> (at % each * bits) & mask)
     };
     for (group, words) in words.chunks_exact_mut(own * depth.div_ceil(unit)).enumerate() {
         let first = group * own;
@@ -326,8 +383,8 @@ fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits, columns]:
             for output in first..outputs.min(first + own) {
                 let channel = &mut words[(output - first) / 4 * 4..][..4];
                 for element in 0..unit.min(depth - k) {
-                    let (word, half) = if bits == 8 { (element, 0) } else { (element / 2, element % 2 * 4) };
-                    channel[word] |= integer(output, k + element) << (output % 4 * 8 + half);
+                    let place = output % 4 * 8 + element % each * bits;
+                    channel[element / each] |= integer(output, k + element) << place;
                 }
             }
         }
@@ -354,4 +411,53 @@ pub(super) fn add(rows: usize, columns: usize, parts: usize) -> String {
         text += "    }\n";
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use attache_base::{Bytes, Constant};
+    use attache_gpu_ir::{ConvolutionGeometry, Program, Scalar};
+
+    use super::*;
+    use crate::kernel::{DeviceLimits, Precision};
+    use crate::plan::PlanReport;
+
+    /// Returns the bytes of weights of a product of a row with 64 × 256 weights, one of whose scales is for `block` elements.
+    fn weights(data_type: DataType, block: usize) -> usize {
+        let mut program = Program::default();
+        let data = program.input(Scalar::F32, [1, 1, 1, 256].into());
+        let bytes = Bytes::from_vec(vec![0x5a; data_type.byte_size(64 * 256).unwrap()]);
+        let scales = vec![0.5; 64 * 256 / block];
+        let filter = Constant { data_type, shape: [64, 1, 1, 256].into(), bytes };
+        let filter = program.quantized_constant(filter, scales.into());
+        let convolution = ConvolutionGeometry {
+            strides: [1, 1],
+            dilations: [1, 1],
+            before: [0, 0],
+            output: [1, 1],
+            groups: 1,
+            transposed: false,
+            zero_points: [0; 2],
+        };
+        program.outputs = program.step(Primitive::Convolution(convolution), &[data, filter], 0).unwrap();
+        let limits = DeviceLimits { splits_k: true, ..DeviceLimits::default() };
+        let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
+        assert_eq!(plan.weights.len(), 1);
+        plan.weight_bytes()
+    }
+
+    #[test]
+    fn weights_take_their_bits_and_their_scales() {
+        let (elements, bias) = (64 * 256, 64 * 4);
+        for (data_type, block, scales) in [
+            (DataType::Int8, 64 * 256, 64),
+            (DataType::Int4, 256, 64),
+            (DataType::Int4, 32, 64 * 8),
+            (DataType::Int2, 64, 64 * 4),
+        ] {
+            let expected = elements * data_type.bits().unwrap() / 8 + bias + scales * 4;
+            assert_eq!(weights(data_type, block), expected, "{data_type} by {block}");
+        }
+        assert_eq!(weights(DataType::Int4, 4), elements * 4 + bias, "blocks of less than a unit are expanded");
+    }
 }

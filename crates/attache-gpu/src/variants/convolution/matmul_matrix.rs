@@ -46,15 +46,15 @@ const TILINGS: [Tiling; 5] = [
     Tiling { subgroups: [2, 2], blocks: [1, 1], depth: 2, cost: 9 },
 ];
 
-/// The tilings of products whose K is at most [`SHALLOW`], of which the device computes few at a time: the first one if it has
-/// one or two work groups for each unit, and the second one if it has more. Their work groups, two and more of which share a
-/// unit, load and store at different times.
+/// The tilings of products with few slices along K and many results: the first one if it has one or two work groups for each
+/// unit, and the second one if it has more. Most of their time goes into loads and stores, which other work groups on the same
+/// unit overlap.
 const SHALLOW_TILINGS: [Tiling; 2] = [
     Tiling { subgroups: [2, 4], blocks: [2, 2], depth: 2, cost: 4 },
     Tiling { subgroups: [2, 2], blocks: [4, 2], depth: 1, cost: 4 },
 ];
 
-/// K that has few slices.
+/// Largest extent along K that has few slices.
 const SHALLOW: usize = 64;
 
 /// Number of slices of K from which larger ones are worth their memory.
@@ -434,7 +434,8 @@ mod tests {
     fn shaders_are_valid() {
         for (batch, [rows, depth, columns], groups) in [
             (8, [1024, 1024, 1024], [8, 4, 8]),
-            (12, [512, 64, 512], [4, 2, 12]),
+            (12, [512, 64, 512], [8, 4, 12]),
+            (4, [512, 64, 1024], [8, 8, 4]),
             (4, [512, 1024, 64], [2, 16, 4]),
             (1, [20, 36, 100], [4, 1, 1]),
         ] {

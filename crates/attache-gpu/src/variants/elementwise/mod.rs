@@ -2,6 +2,7 @@
 
 pub(super) mod concatenate;
 pub(super) mod gather;
+pub(super) mod gather_integers;
 pub(super) mod index_map;
 pub(super) mod map;
 pub(super) mod resample;
