@@ -108,12 +108,15 @@ impl<'a> Lowering<'a> {
         for (index, made) in std::mem::take(&mut self.made).into_iter().enumerate() {
             let id = made.ok_or_else(|| Unsupported::new(format!("its GPU form makes no output {index}")))?;
             let (id, fact) = (self.at_border(index, id)?, self.border.1[index]);
-            let stated = (made_scalar(fact.data_type)?, known(fact)?);
+            let stated = match fact.data_type {
+                DataType::Complex64 => (Scalar::F32, pairs(known(fact)?)),
+                data_type => (made_scalar(data_type)?, known(fact)?.clone()),
+            };
             let value = self.program.value(id);
             // Argmax pooling stores integer indices in an output that the model file declares as float. Its
             // value is of integers, and the bits are stored unchanged.
             let same_scalar = value.scalar == stated.0 || value.scalar == Scalar::I32;
-            if !same_scalar || &value.shape != stated.1 {
+            if !same_scalar || value.shape != stated.1 {
                 return Err(Unsupported::new(format!("its GPU form makes {}, not {}", value.shape, stated.1)));
             }
             self.program.store_as(id, fact.data_type);
@@ -276,6 +279,35 @@ impl<'a> Lowering<'a> {
         }
         self.reads.push(index);
         Ok(self.program.input(Scalar::F32, known(fact)?.clone()))
+    }
+
+    /// Returns the value of an input of type `COMPLEX64`: floats with a last axis of two, the real and the imaginary part.
+    /// An output of this type is given as such a value.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the input is missing, of unknown shape, without elements, or of another type.
+    pub fn complex_input(&mut self, index: usize) -> Result<ValueId, Unsupported> {
+        let fact = self.input_fact(index)?;
+        if fact.data_type != DataType::Complex64 {
+            return Err(Unsupported::new(format!("tensors of type {} are not supported", fact.data_type)));
+        }
+        if let Some(id) = self.values[index] {
+            return Ok(id);
+        }
+        let shape = pairs(known(fact)?);
+        let id = match &fact.constant {
+            Some(constant) => {
+                let (data_type, bytes) = (DataType::Float32, constant.bytes.clone());
+                self.program.constant(Scalar::F32, Constant { data_type, shape, bytes })
+            }
+            None => {
+                self.reads.push(index);
+                self.program.input(Scalar::F32, shape)
+            }
+        };
+        self.values[index] = Some(id);
+        Ok(id)
     }
 
     /// Returns the value of an input that must be of type `FLOAT32`, as [`input`](Self::input) does.
@@ -481,6 +513,11 @@ fn known(fact: &Fact) -> Result<&Shape, Unsupported> {
         Some(shape) => Ok(shape),
         None => Err(Unsupported::new("a tensor's shape is known only at run time")),
     }
+}
+
+/// Returns the shape of the floats that complex numbers consist of.
+fn pairs(shape: &Shape) -> Shape {
+    shape.iter().copied().chain([2]).collect()
 }
 
 fn scalar(data_type: DataType) -> Result<Scalar, Unsupported> {

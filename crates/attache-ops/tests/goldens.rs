@@ -80,6 +80,11 @@ impl Value {
             (_, None) if self.data_type == DataType::UInt32 => integers(
                 constant.integers().expect("integers").into_iter().map(|value| (value as i32).into()).collect(),
             ),
+            (_, None) if self.data_type == DataType::Complex64 => {
+                let shape: Shape = self.shape.iter().copied().chain([2]).collect();
+                let parts = bytemuck::cast_slice::<u8, f32>(self.bytes());
+                return HostTensor::new(shape, parts.iter().map(|part| f64::from(*part)).collect());
+            }
             (_, None) => integers(constant.integers().expect("integers")),
         };
         HostTensor::new(self.shape.clone(), elements)
@@ -95,7 +100,9 @@ impl Value {
             (Scalar::I32, _) => (*value as i32).to_ne_bytes().to_vec(),
         };
         let bytes: Vec<u8> = tensor.elements.iter().flat_map(bytes).collect();
-        Self::new(data_type, tensor.shape.clone(), &bytes)
+        // Complex numbers are pairs of floats.
+        let rank = tensor.shape.rank() - usize::from(data_type == DataType::Complex64);
+        Self::new(data_type, tensor.shape[..rank].into(), &bytes)
     }
 }
 

@@ -2,12 +2,15 @@
 //! the lengths in the second input, which are powers of two; of the last axis, only the `length / 2 + 1` frequencies that
 //! are not redundant are kept.
 
-use attache_base::{DataType, Shape};
-use attache_graph::{Eval, Inferred, OpError, WorkingMemory};
+use attache_base::{Constant, DataType, Shape};
+use attache_gpu_ir::ValueId;
+use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::fourier::Transform;
-use crate::shared::support::{countable, elements_mut, product};
+use crate::shared::fourier::{Transform, root};
+use crate::shared::steps::Matrix;
+use crate::shared::support::{countable, elements_mut, product, refuse};
+use crate::shared::view::{Along, View};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -19,6 +22,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 #[derive(Debug)]
 struct Rfft2d;
+
+/// Maximum number of elements of a matrix by which a device multiplies: that of about 2,048 columns, or of 1,024 rows.
+const MOST_ELEMENTS: usize = 9 << 19;
 
 /// Returns the lengths along both axes; fails unless both are powers of two.
 fn lengths(values: &[i64]) -> Result<[usize; 2], OpError> {
@@ -55,6 +61,46 @@ fn transform(image: &[f32], from: [usize; 2], lengths: [&Transform; 2], output: 
         let places = output[column..].iter_mut().step_by(kept);
         places.zip(&line).for_each(|(to, value)| *to = value.map(|part| part as f32));
     }
+}
+
+/// Returns the matrix that transforms `from` of `length` real numbers, the others being 0, to `length / 2 + 1` frequencies:
+/// a row for the real and one for the imaginary part of each.
+fn matrix_of_reals(length: usize, from: usize) -> Constant {
+    let roots: Vec<_> = (0..length).map(|index| root(index, length)).collect();
+    let rows = (0..=length / 2).flat_map(|frequency| [(frequency, 0), (frequency, 1)]);
+    let row = |(frequency, part): (usize, usize)| {
+        let roots = &roots;
+        (0..from).map(move |place| roots[frequency * place % length][part] as f32)
+    };
+    Constant::from_vec([2 * (length / 2 + 1), from], rows.flat_map(row).collect())
+}
+
+/// Returns the matrix that transforms `from` of `length` complex numbers, the others being 0. Its rows are the parts of the
+/// frequencies, its columns those of the numbers.
+fn matrix_of_pairs(length: usize, from: usize) -> Constant {
+    let roots: Vec<_> = (0..length).map(|index| root(index, length)).collect();
+    let rows = (0..length).flat_map(|frequency| [(frequency, true), (frequency, false)]);
+    let row = |(frequency, is_real): (usize, bool)| {
+        let roots = &roots;
+        (0..from).flat_map(move |place| {
+            let [real, imaginary] = roots[frequency * place % length].map(|part| part as f32);
+            if is_real { [real, -imaginary] } else { [imaginary, real] }
+        })
+    };
+    Constant::from_vec([2 * length, 2 * from], rows.flat_map(row).collect())
+}
+
+/// Emits the product of rows and a constant matrix.
+fn times(lowering: &mut Lowering<'_>, rows: ValueId, matrix: Constant) -> Result<ValueId, Unsupported> {
+    let matrix = lowering.precise_constant(matrix)?;
+    Matrix::new(lowering, matrix)?.times(lowering, rows, None)
+}
+
+/// Emits a value of four axes with the two in the middle exchanged.
+fn exchanged(lowering: &mut Lowering<'_>, value: ValueId, shape: [usize; 4]) -> Result<ValueId, Unsupported> {
+    let value = lowering.reshape(value, &shape.into())?;
+    let output = [shape[0], shape[2], shape[1], shape[3]].into();
+    View { output, coordinates: [0, 2, 1, 3].map(Along::whole).to_vec() }.lower(lowering, value)
 }
 
 impl Operator for Rfft2d {
@@ -101,11 +147,68 @@ impl Operator for Rfft2d {
         }
         Ok(())
     }
+
+    /// Emits the transform as products with matrices of cosines and sines: one along the columns, and if there are several
+    /// rows, another one along these.
+    fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
+        let [rows, columns] = lengths(&lowering.integers(1)?).map_err(refuse)?;
+        let shape = lowering.input_shape(0)?.clone();
+        let made: Shape = lowering.output_shape(0)?.iter().copied().chain([2]).collect();
+        let (outer, from) =
+            shape.split_last_chunk::<2>().ok_or_else(|| Unsupported::new(format!("{shape} is no image")))?;
+        let (images, kept, used) = (outer.iter().product(), columns / 2 + 1, [from[0].min(rows), from[1].min(columns)]);
+        let matrices = [kept.saturating_mul(2 * used[1]), rows.saturating_mul(4 * used[0])];
+        if matrices.iter().any(|elements| *elements > MOST_ELEMENTS) {
+            return Err(Unsupported::new(format!(
+                "transforms of {rows} × {columns} numbers, which take large matrices"
+            )));
+        }
+        let input = lowering.float_input(0)?;
+        let all = Shape::from([images, from[0], from[1]]);
+        let input = lowering.reshape(input, &all)?;
+        let part =
+            View { output: [images, used[0], used[1]].into(), coordinates: [0, 1, 2].map(Along::whole).to_vec() };
+        let input = part.lower(lowering, input)?;
+        let mut spectrum = times(lowering, input, matrix_of_reals(columns, used[1]))?;
+        if rows > 1 {
+            let lines = exchanged(lowering, spectrum, [images, used[0], kept, 2])?;
+            let lines = lowering.reshape(lines, &[images * kept, 2 * used[0]].into())?;
+            let transformed = times(lowering, lines, matrix_of_pairs(rows, used[0]))?;
+            spectrum = exchanged(lowering, transformed, [images, kept, rows, 2])?;
+        }
+        let output = lowering.reshape(spectrum, &made)?;
+        lowering.output(0, output)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn matrices_transform_what_is_extended_by_zeros() {
+        for (length, from) in [(1, 1), (2, 1), (8, 8), (16, 5)] {
+            let values: Vec<[f64; 2]> = (0..from).map(|n| [(n * n % 7) as f64, (n % 3) as f64 - 1.0]).collect();
+            let (parts, reals) = (values.concat(), values.iter().map(|value| value[0]).collect::<Vec<_>>());
+            let transformed = |is_real: bool| {
+                let mut line = vec![[0.0; 2]; length];
+                let given = values.iter().map(|[real, imaginary]| [*real, if is_real { 0.0 } else { *imaginary }]);
+                line.iter_mut().zip(given).for_each(|(to, value)| *to = value);
+                Transform::new(length).run(&mut line);
+                line.concat()
+            };
+            let check = |matrix: Constant, values: &[f64], expected: &[f64]| {
+                let rows = matrix.values::<f32>().unwrap();
+                assert_eq!(rows.len(), expected.len() * values.len());
+                for (row, expected) in rows.chunks_exact(values.len()).zip(expected) {
+                    let made: f64 = row.iter().zip(values).map(|(a, b)| f64::from(*a) * b).sum();
+                    assert!((made - expected).abs() < 1e-5, "{from} of {length}: {made}, {expected}");
+                }
+            };
+            check(matrix_of_pairs(length, from), &parts, &transformed(false));
+            check(matrix_of_reals(length, from), &reals, &transformed(true)[..2 * (length / 2 + 1)]);
+        }
+    }
 
     #[test]
     fn lengths_are_powers_of_two() {

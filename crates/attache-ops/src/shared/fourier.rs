@@ -9,6 +9,12 @@ fn times([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a * c - b * d, a * d + b * c]
 }
 
+/// Returns a power of the root of unity, `exp(−2πi index / length)`.
+pub(crate) fn root(index: usize, length: usize) -> Complex {
+    let angle = -TAU * index as f64 / length as f64;
+    [angle.cos(), angle.sin()]
+}
+
 /// A transform of a power of two of complex numbers.
 pub(crate) struct Transform {
     /// The powers of the root of unity, `exp(−2πi k / length)`, for the first half of the circle.
@@ -19,11 +25,7 @@ pub(crate) struct Transform {
 impl Transform {
     /// Prepares the transform of `length` numbers, a power of two.
     pub(crate) fn new(length: usize) -> Self {
-        let root = |index: usize| {
-            let angle = -TAU * index as f64 / length as f64;
-            [angle.cos(), angle.sin()]
-        };
-        Self { roots: (0..length / 2).map(root).collect(), length }
+        Self { roots: (0..length / 2).map(|index| root(index, length)).collect(), length }
     }
 
     /// Returns how many numbers are transformed.

@@ -9,6 +9,7 @@ use attache_gpu::{
 };
 use attache_graph::Fact;
 
+use super::exchange;
 use super::kernel::{GpuKernel, Port, failure};
 use crate::{
     Commands, DelegateBindings, DelegateError, DelegateErrorKind, Error, ErrorKind, InputMemory, OutputMemory,
@@ -77,9 +78,14 @@ impl DelegateBindings for GpuKernel {
 
 /// Returns an input or output of a partition as the engine binds it.
 fn bound(port: &Port, tensor: &Fact) -> BoundTensor {
+    let shape = match (&tensor.shape, exchange::parts(tensor.data_type)) {
+        (Some(shape), (_, 1)) => shape.clone(),
+        (Some(shape), (_, parts)) => shape.iter().copied().chain([parts]).collect(),
+        (None, _) => [port.format.elements].into(),
+    };
     BoundTensor {
-        data_type: tensor.data_type,
-        shape: tensor.shape.clone().unwrap_or_else(|| [port.format.elements].into()),
+        data_type: exchange::parts(tensor.data_type).0,
+        shape,
         quantization: tensor.quantization.clone(),
         scalar: port.format.scalar,
         storage: port.format.storage,

@@ -7,6 +7,12 @@ use attache_gpu::StorageFormat;
 use attache_gpu_ir::{ByteType, Scalar};
 use half::f16;
 
+/// Returns the type of the elements that a device has for those of a tensor, and their number: a complex number is two
+/// floats.
+pub(super) fn parts(data_type: DataType) -> (DataType, usize) {
+    if data_type == DataType::Complex64 { (DataType::Float32, 2) } else { (data_type, 1) }
+}
+
 /// Whether elements of type `data_type` have the same bytes on the host as in the device's format `storage`.
 pub(super) fn is_stored(data_type: DataType, storage: StorageFormat) -> bool {
     match storage {

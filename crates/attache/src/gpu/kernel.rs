@@ -83,9 +83,9 @@ pub(super) struct PartitionInfo {
     pub(super) nodes: Vec<NodeId>,
     /// For each of `nodes`, the operator of the file that it was made from.
     origins: Vec<usize>,
-    /// Data types of the partition's input tensors, in its order.
+    /// Data types of what the device has for the partition's input tensors, in its order.
     pub(super) inputs: Vec<DataType>,
-    /// Data types of the partition's output tensors, in its order.
+    /// Data types of what the device has for the partition's output tensors, in its order.
     pub(super) outputs: Vec<DataType>,
     /// Whether the partition is the whole graph.
     pub(super) is_whole: bool,
@@ -101,7 +101,8 @@ impl PartitionInfo {
         outputs: &[TensorId],
         forms: Forms,
     ) -> Self {
-        let types = |tensors: &[TensorId]| tensors.iter().map(|tensor| graph.fact(*tensor).data_type).collect();
+        let data_type = |tensor: &TensorId| exchange::parts(graph.fact(*tensor).data_type).0;
+        let types = |tensors: &[TensorId]| tensors.iter().map(data_type).collect();
         let is_whole = nodes.len() == graph.nodes.len();
         let origins = nodes.iter().map(|id| graph.node(*id).origins.first().copied().unwrap_or_default()).collect();
         Self { nodes, origins, inputs: types(inputs), outputs: types(outputs), is_whole, forms }

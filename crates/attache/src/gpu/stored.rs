@@ -12,6 +12,7 @@ use attache_gpu_ir::Program;
 use attache_graph::{Graph, NodeId, TensorId};
 use serde::{Deserialize, Serialize};
 
+use super::exchange;
 use super::kernel::{Forms, GpuPartition, PartitionInfo, failure};
 use crate::cache::CacheError;
 use crate::{CacheFolder, DelegateError, Partition, PreparedPartition};
@@ -122,9 +123,12 @@ fn fits(summary: &PlanSummary, partition: &Partition<'_>) -> bool {
         && are_of(&summary.outputs, &partition.outputs, partition.graph)
 }
 
-/// Whether values have as many elements as tensors. An input that no program reads has none.
+/// Whether values have as many elements as tensors, or as the parts of complex ones. An input that no program reads has none.
 fn are_of(values: &[ValueFormat], tensors: &[TensorId], graph: &Graph) -> bool {
-    let elements = |tensor: &TensorId| graph.fact(*tensor).shape.as_ref().map(|shape| shape.elements());
+    let elements = |tensor: &TensorId| {
+        let fact = graph.fact(*tensor);
+        fact.shape.as_ref()?.checked_elements()?.checked_mul(exchange::parts(fact.data_type).1)
+    };
     let is_of =
         |(value, tensor): (&ValueFormat, &TensorId)| value.elements == 0 || Some(value.elements) == elements(tensor);
     values.len() == tensors.len() && values.iter().zip(tensors).all(is_of)
