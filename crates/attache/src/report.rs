@@ -30,7 +30,7 @@ pub struct Report {
     /// if a delegate does not count them. What the host writes where a device reads it, or a device where the host reads
     /// it, counts if it crosses a bus.
     pub io_bytes: Option<u64>,
-    /// Bytes of tensors that the CPU copied so far to pass them to and from subgraphs and resource variables, and from run
+    /// Bytes of tensors that were copied so far to pass them to and from subgraphs and resource variables, and from run
     /// to run ([`Interpreter::carry`](crate::Interpreter::carry)), or because an operator changed a part of one whose old
     /// value was still needed. Large tensors are passed by reference and not counted.
     pub copied_bytes: u64,

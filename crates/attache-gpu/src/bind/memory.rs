@@ -49,8 +49,10 @@ pub(crate) struct Submitting<'a>(std::sync::MutexGuard<'a, Users>);
 /// element undefined.
 ///
 /// Kernels use the range where it is if its offset is a multiple of the device's limit
-/// `min_storage_buffer_offset_alignment` (at most 256) and of 16, and no other output and no input uses bytes of the range.
-/// Otherwise each run copies the range on the device. A device that has memory of its own also copies a range of the
+/// `min_storage_buffer_offset_alignment` (at most 256) and of 16, and no other output and no input uses bytes of the range. An
+/// input may use the same range as the output that has its elements with some of them replaced
+/// ([`Plan::in_place`](crate::Plan::in_place)): runs then replace these alone. Otherwise each run copies the range on the
+/// device. A device that has memory of its own also copies a range of the
 /// host's memory; the CPU copies nothing.
 /// A clone is another binding, which counts runs of its own.
 #[must_use]

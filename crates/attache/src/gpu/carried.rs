@@ -2,6 +2,7 @@
 //! device, from which nothing is copied to the host unless it asks.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use attache_gpu::{BoundTensor, DeviceMemory, GpuError, InputBinding, MemoryBinding, OutputBinding};
 
@@ -14,6 +15,8 @@ pub(super) struct Carried {
     pairs: Vec<Option<(usize, DeviceMemory)>>,
     /// For each slot and each output, where the last run of the slot left it; `None` if the host has it.
     left: Vec<Vec<Option<Left>>>,
+    /// Bytes that were copied between the host and the memory so far.
+    copied: AtomicU64,
 }
 
 /// An output of a run that is in memory of the device, and its bytes once the host has asked for them.
@@ -25,7 +28,24 @@ struct Left {
 impl Carried {
     pub(super) fn new([inputs, outputs]: [usize; 2], slots: usize) -> Self {
         let left = (0..slots).map(|_| (0..outputs).map(|_| None).collect()).collect();
-        Self { pairs: vec![None; inputs], left }
+        Self { pairs: vec![None; inputs], left, copied: AtomicU64::new(0) }
+    }
+
+    /// Returns the bytes that were copied between the host and the memory so far.
+    pub(super) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// Copies bytes to memory of the device.
+    fn write(&self, memory: &DeviceMemory, bytes: &[u8]) -> Result<(), GpuError> {
+        self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        memory.write(0, bytes)
+    }
+
+    /// Copies bytes from memory of the device.
+    fn read(&self, memory: &DeviceMemory, bytes: &mut [u8]) -> Result<(), GpuError> {
+        self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        memory.read(0, bytes)
     }
 
     /// Notes that a run of a slot is submitted.
@@ -42,7 +62,7 @@ impl Carried {
         let left = self.left.get(slot)?.get(output)?.as_ref()?;
         if left.bytes.get().is_none() {
             let mut bytes = vec![0; left.memory.size()];
-            if let Err(error) = left.memory.read(0, &mut bytes) {
+            if let Err(error) = self.read(&left.memory, &mut bytes) {
                 return Some(Err(error));
             }
             // Another thread may have been faster.
@@ -76,7 +96,7 @@ impl GpuKernel {
         let (bytes, tensor) = (to.device_bytes(), bound(to));
         let Some(memory) = self.session.memory(bytes).map_err(failed)? else { return Ok(false) };
         let Some(value) = DelegateQueue::output(self, slot, output, bytes)? else { return Ok(false) };
-        memory.write(0, value).map_err(failed)?;
+        self.carried.write(&memory, value).map_err(failed)?;
         let (from, to) = (MemoryBinding::new(&memory), MemoryBinding::new(&memory));
         self.session.bind_output(output, Some((OutputBinding::Memory(from), tensor.clone()))).map_err(failed)?;
         if let Err(error) = self.session.bind_input(input, Some((InputBinding::Memory(to), tensor))) {
@@ -93,7 +113,7 @@ impl GpuKernel {
         let pair = self.carried.pairs.get_mut(input).and_then(Option::take);
         let nothing = || DelegateError::new("nothing was carried to the input").with_kind(DelegateErrorKind::Usage);
         let (output, memory) = pair.ok_or_else(nothing)?;
-        let copied = value.map_or(Ok(()), |value| memory.read(0, value)).map_err(failed);
+        let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value)).map_err(failed);
         self.session.bind_input(input, None).map_err(failed)?;
         self.session.bind_output(output, None).map_err(failed)?;
         copied

@@ -447,7 +447,7 @@ impl DelegateKernel for GpuKernel {
     }
 
     fn io_bytes(&self) -> Option<u64> {
-        self.session.io_bytes()
+        Some(self.session.io_bytes()? + self.carried.copied())
     }
 
     fn profile(&mut self) -> Result<KernelProfile, DelegateError> {

@@ -19,8 +19,9 @@ impl Core {
         check(&made, output.1, &to.inputs[input.1], input.1)?;
         if output.0 == input.0
             && let Some(instance) = self.instances.get_mut(&output.0)
-            && instance.executor.carry_on_device(output.1, input.1)?
+            && let Some(copied) = instance.executor.carry_on_device(output.1, input.1)?
         {
+            self.environment.note_copied(copied);
             return Ok(());
         }
         let Some(from) = self.instances.get_mut(&output.0) else { return Ok(()) };
@@ -54,10 +55,15 @@ impl Interpreter {
     /// Gives an input of the next run the value of an output of the last one, such as a state or a cache, without copying
     /// it where an operator such as DYNAMIC_UPDATE_SLICE updates it in place.
     ///
+    /// Where the GPU runs the whole graph on a device that the delegate opened through Vulkan, the value stays there from the
+    /// second time on that the same output is carried to the same input. The host copies it only when the program reads the
+    /// output, or the input, or carries it elsewhere.
+    ///
     /// The output has no value afterwards, and the run uses up that of the input: before each further run, carry an output
     /// to it or write it. A run that fails uses it up as well, unless it is cancelled or the CPU repeats it.
     /// [`Report::copied_bytes`](crate::Report::copied_bytes) counts what was copied after all: inputs and outputs that no
-    /// operator updates or passes on, those of a device, and values that something else needs unchanged.
+    /// operator updates or passes on, those of a device where they don't stay there, and values that something else needs
+    /// unchanged.
     ///
     /// ```
     /// # fn main() -> Result<(), attache::Error> {

@@ -130,30 +130,33 @@ impl Executor {
         Ok(copied)
     }
 
-    /// Gives an input of the next run the value of an output of the last one where it is on the device. Returns false if that
-    /// cannot be, for instance because the CPU runs a part of the graph.
-    pub(crate) fn carry_on_device(&mut self, output: usize, input: usize) -> Result<bool, Error> {
+    /// Gives an input of the next run the value of an output of the last one where it is on the device. Returns the number of
+    /// bytes that were copied, or `None` if that cannot be, for instance because the CPU runs a part of the graph.
+    pub(crate) fn carry_on_device(&mut self, output: usize, input: usize) -> Result<Option<usize>, Error> {
         let graph = &self.prepared.graph;
         let is_sole = graph.inputs.iter().filter(|id| **id == graph.inputs[input]).count() == 1;
         let (Some(run_queue), [Step::Partition(partition)]) = (&mut self.run_queue, &mut self.steps[..]) else {
-            return Ok(false);
+            return Ok(None);
         };
         let (Some((slot, from)), Some(to)) = (run_queue.output_slot(output), run_queue.partition_input(input)) else {
-            return Ok(false);
+            return Ok(None);
         };
         if !self.stays || !is_sole {
-            return Ok(false);
+            return Ok(None);
         }
         if !partition.kernel.carry(slot, from, to).map_err(|error| partition.failed(&error))? {
-            return Ok(false);
+            return Ok(None);
         }
-        if !run_queue.is_carried(to) {
+        // The first value comes from the host, which has read it after the run.
+        let is_first = !run_queue.is_carried(to);
+        let copied = if is_first { graph.fact(graph.inputs[input]).byte_size().unwrap_or(0) } else { 0 };
+        if is_first {
             run_queue.set_carried(to, true);
         }
         self.carried.given.insert(output);
         self.carried.written(input);
         self.carried.next.insert(input);
-        Ok(true)
+        Ok(Some(copied))
     }
 
     /// Whether runs read an input where the one before has left an output, on a device.
