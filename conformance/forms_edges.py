@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from forms import SAME, fed, fed_truths, fed_values, int32, then_constants
+from forms import SAME, VALID, fed, fed_truths, fed_values, int32, then_constants
 from model_writer import options
 
 PLAIN = ("plain", "default")  # the reference kernels are of lower versions
@@ -127,4 +127,22 @@ def versions(suite):
     suite.single("FILL", "version_5", filled, "FillOptions", version=5)
 
 
-FAMILIES = (casts, quotients, functions, ranks, ties, places, versions)
+
+
+def patches(suite):
+    """Windows that lie side by side, as the first layer of a network that sees patches has them."""
+    def case(form, image, filters, bias, padding, kind="f32", **fields):
+        def inputs(model, draw):
+            return [model.input(draw(*image)), model.constant(draw(*filters)), model.constant(draw(*bias))]
+
+        fields = {"padding": padding, "strideH": filters[1], "strideW": filters[2], "dilationHFactor": 1,
+                  "dilationWFactor": 1, **fields}
+        suite.single("CONV_2D", form, inputs, "Conv2DOptions", kind, **fields)
+
+    case("patches", (2, 8, 12, 3), (6, 4, 4, 3), (6,), VALID)
+    case("patches_of_a_part", (1, 19, 14, 1), (8, 8, 4, 1), (8,), VALID)
+    case("patches_that_are_padded", (1, 10, 9, 3), (4, 4, 4, 3), (4,), SAME)
+    case("patches_with_gaps", (1, 11, 11, 2), (4, 4, 4, 2), (4,), VALID, strideH=5, strideW=5)
+
+
+FAMILIES = (casts, quotients, functions, ranks, ties, places, versions, patches)

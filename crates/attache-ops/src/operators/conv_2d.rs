@@ -1,6 +1,7 @@
 //! CONV_2D: 2-D convolution with one group of channels or several.
 
 use attache_base::{Activation, DataType, Shape};
+use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
 use attache_kernels::convolution::{Convolution, PackedFilter, convolve};
@@ -162,11 +163,46 @@ impl Operator for Conv2d {
             let output = lower_stored(lowering, &convolution, &layout, self.0.activation)?;
             return lowering.output(0, output);
         }
-        let shape = lowering.input_shape(1)?.clone();
-        let operands = [lowering.float_input(0)?, weights_as(lowering, 1, shape)?];
+        let (shape, data) = (lowering.input_shape(1)?.clone(), lowering.float_input(0)?);
+        let (convolution, shape, data) = match patches(&convolution) {
+            Some((convolution, map)) => {
+                let (outputs, depth) = (shape[0], convolution.input[2]);
+                (convolution, [outputs, 1, 1, depth].into(), lowering.emit(Primitive::IndexMap(map), &[data])?)
+            }
+            None => (convolution, shape, data),
+        };
+        let operands = [data, weights_as(lowering, 1, shape)?];
         let output = lower(lowering, &convolution, &layout, self.0.activation, operands)?;
         lowering.output(0, output)
     }
+}
+
+/// Least number of taps of a window for which moving its elements is worth it.
+const PATCH: usize = 16;
+
+/// Returns the pointwise convolution whose pixels are the windows of another one, and the map that makes them, if windows lie
+/// side by side and a device would load their channels one by one: the first layer of a network that sees patches.
+fn patches(convolution: &Convolution) -> Option<(Convolution, IndexMap)> {
+    let Convolution { batches, input, output, kernel, strides, before, groups, .. } = *convolution;
+    let ([height, width], [.., channels]) = (kernel, input);
+    let depth = height * width * channels;
+    let is_inside = (0..2).all(|axis| output[axis].saturating_mul(kernel[axis]) <= input[axis]);
+    let are_single = !channels.is_multiple_of(4) && depth.is_multiple_of(4) && height * width >= PATCH;
+    let is_plain = strides == kernel && convolution.dilations == [1, 1] && before == [0, 0] && groups == 1;
+    if !is_inside || !are_single || !is_plain {
+        return None;
+    }
+    let [taps, channel] = [(width * channels) as i64, channels as i64];
+    let element = || Index::Axis(3);
+    let coordinates = vec![
+        Index::Axis(0),
+        Index::Axis(1).times(height as i64).sum(element().divided_by(taps)),
+        Index::Axis(2).times(width as i64).sum(element().divided_by(channel).modulo(width as i64)),
+        element().modulo(channel),
+    ];
+    let map = IndexMap { output: vec![batches, output[0], output[1], depth], coordinates, fill: None };
+    let (input, kernel, strides) = ([output[0], output[1], depth], [1, 1], [1, 1]);
+    Some((Convolution { input, kernel, strides, ..*convolution }, map))
 }
 
 #[cfg(test)]
