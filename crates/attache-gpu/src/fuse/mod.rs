@@ -12,9 +12,10 @@
 //! - A reshape needs no kernel, since its output shares the memory of its input.
 //!
 //! Finally, the module `rows` joins reductions and maps along the same rows into one kernel, and `stage` moves what makes
-//! the left matrix of a product with few rows into the product, and what scales rows into a product on matrices. Three
-//! modules are passes of their own: `siblings`, which comes first, merges convolutions of the same data, `deferral`, which
-//! comes next, moves reshapes and transposes behind other steps, and `split`, which comes last, splits long reductions.
+//! the left matrix of a product with few rows into the product, and what scales rows into a product on matrices. Four modules
+//! are passes of their own: `scaled_products`, which comes first, scales products in place of their matrices, `siblings`
+//! merges convolutions of the same data, `deferral` moves reshapes and transposes behind other steps, and `split`, which
+//! comes last, splits long reductions.
 
 mod compose;
 mod deferral;
@@ -22,6 +23,7 @@ mod order;
 mod padding;
 mod prologue;
 mod rows;
+mod scaled_products;
 mod siblings;
 mod split;
 mod stage;
@@ -33,6 +35,7 @@ use attache_gpu_ir::{Index, IndexMap, Primitive, Program, Scalar, Source, Step, 
 use self::compose::{Composed, read_once};
 pub(crate) use self::deferral::defer;
 use self::order::{Order, Position};
+pub(crate) use self::scaled_products::scale_products;
 pub(crate) use self::siblings::merge;
 pub(crate) use self::split::split;
 use self::views::Views;

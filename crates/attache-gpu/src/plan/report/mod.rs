@@ -15,7 +15,7 @@ use self::validate::validate_report;
 use super::hazards::Hazards;
 use super::weights::Weight;
 use super::{BoundRange, BufferRange, Dispatch, InPlace, Plan, PlanBuffer};
-use crate::fuse::{defer, fuse, merge, split};
+use crate::fuse::{defer, fuse, merge, scale_products, split};
 use crate::kernel::{
     DeviceLimits, GpuError, GpuErrorKind, Kernel, Precision, StorageFormat, StorageFormats, broken, roots, validate,
 };
@@ -73,13 +73,9 @@ impl PlanReport {
     /// # Errors
     ///
     /// If the program is invalid, or if a stage breaks an invariant, which is a bug of this crate.
-    pub fn new(
-        mut program: Program,
-        precision: Precision,
-        limits: &DeviceLimits,
-        apart: bool,
-    ) -> Result<Self, GpuError> {
+    pub fn new(program: Program, precision: Precision, limits: &DeviceLimits, apart: bool) -> Result<Self, GpuError> {
         program.validate().map_err(|error| GpuError::new(GpuErrorKind::Failed, error.to_string()))?;
+        let mut program = scale_products(&program);
         settle_reshapes(&mut program);
         let limits = &limits.storing(precision.storage(limits.shader_f16));
         let (mut program, fused) = fused(&program, limits);
