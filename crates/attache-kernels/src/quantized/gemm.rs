@@ -9,8 +9,12 @@
 //! - Groups of four contain unsigned activations and signed weights as stored. The contributions of the zero points are
 //!   subtracted using the sums of the weights, which are known in advance, and the sums of the rows of A.
 //!
+//! Weights of 2 bits may stay packed in the second format ([`PackedIntegers::quartered`]).
+//!
 //! On processors that only multiply signed bytes, activations and their zero points are reduced by 128.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
+
+mod quarters;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -132,6 +136,8 @@ pub struct PackedIntegers {
     words: usize,
     /// Terms per segment, which is a part of K that is contiguous in A.
     segment: usize,
+    /// Whether the weights in the panels have 2 bits each: four lines are then in the bytes of one.
+    is_quartered: bool,
     /// The panels, as `i32` words: a line of bias, then one line of weights per word of K. A line has one
     /// word per column of the panel.
     values: PackedValues,
@@ -181,6 +187,7 @@ impl PackedIntegers {
             depth,
             words,
             segment,
+            is_quartered: false,
             values: AlignedFloats::zeros(outputs.next_multiple_of(lanes) * (words + 1)).into(),
             sums: vec![0; outputs + lanes],
             row_factor,
@@ -199,6 +206,11 @@ impl PackedIntegers {
             matrix.sums[output] = if integer_isa.packs_k4() { sum } else { 0 };
         }
         matrix
+    }
+
+    /// Lines of weights of a panel in memory.
+    fn lines(&self) -> usize {
+        lines_of(self.words, self.is_quartered)
     }
 
     /// Writes the bias and the weights of one output to its column in the panels.
@@ -243,12 +255,12 @@ impl PackedIntegers {
     }
 
     fn offset(&self, panel: usize) -> usize {
-        panel * PANEL_VECTORS * self.integer_isa.lanes() * (self.words + 1)
+        panel * PANEL_VECTORS * self.integer_isa.lanes() * (self.lines() + 1)
     }
 
     fn panel(&self, panel: usize) -> &[i32] {
         let start = self.offset(panel);
-        &bytemuck::cast_slice(&self.values)[start..start + self.width(panel) * (self.words + 1)]
+        &bytemuck::cast_slice(&self.values)[start..start + self.width(panel) * (self.lines() + 1)]
     }
 }
 
@@ -257,9 +269,15 @@ fn words(integer_isa: IntegerIsa, depth: usize, segment: usize) -> usize {
     depth.checked_div(segment).unwrap_or(0) * segment.div_ceil(integer_isa.group())
 }
 
+/// Returns the lines of weights of a panel in memory.
+fn lines_of(words: usize, is_quartered: bool) -> usize {
+    words.div_ceil(if is_quartered { quarters::LINES } else { 1 })
+}
+
 impl Storable for PackedIntegers {
     fn store<'a>(&'a self, parts: &mut Parts<'a>) {
         parts.number(self.row_factor.into());
+        parts.number(self.is_quartered.into());
         parts.field(&self.sums);
         self.values.store(parts);
     }
@@ -270,9 +288,14 @@ impl Storable for PackedIntegers {
         };
         let (lanes, words) = (integer_isa.lanes(), words(integer_isa, depth, segment));
         let row_factor = parts.number()?.try_into().ok()?;
+        let is_quartered = match (parts.number()?, integer_isa.packs_k4()) {
+            (0, _) => false,
+            (1, true) => true,
+            _ => return None,
+        };
         let sums = parts.field(outputs.checked_add(lanes)?)?;
-        let values = PackedValues::load(parts, lines(outputs, lanes, words)?)?;
-        Some(Self { integer_isa, outputs, depth, words, segment, values, sums, row_factor })
+        let values = PackedValues::load(parts, lines(outputs, lanes, lines_of(words, is_quartered))?)?;
+        Some(Self { integer_isa, outputs, depth, words, segment, is_quartered, values, sums, row_factor })
     }
 }
 
@@ -334,30 +357,35 @@ impl<T: Element, F: GemmEpilogue> Matrix<T, F> for PackedIntegers {
         let tiled = self.integer_isa.has_tiles() && self.row_factor == 0;
         // SAFETY: the instruction set has tiles only if they are available; an epilogue uses none.
         let tiles = if tiled { unsafe { Tiles::new(rows, words) } } else { None };
-        for (panel, line) in panels.flat_map(|panel| (0..lines.count).map(move |line| (panel, line))) {
-            let columns = self.columns(panel);
-            // SAFETY: the lines are within A and C, and the column is within C.
-            let (a, c) = unsafe {
-                let a = Rows { start: a.start.add(line * lines.steps[0]), ..a };
-                (a, Target { start: c.start.add(line * lines.steps[1] + columns.start), ..c })
-            };
-            let pass = Pass {
-                a,
-                c,
-                rows,
-                panel: self.panel(panel),
-                sums: &self.sums[columns.start..],
-                columns: columns.len(),
-                words,
-                row_factor: self.row_factor,
-                epilogue,
-                position: [position[0], position[1] + columns.start],
-            };
-            match &tiles {
-                // SAFETY: guaranteed by the caller; the tiles have shapes for these rows and words.
-                Some(tiles) => unsafe { tiles.run(&pass) },
-                None => self.integer_isa.dispatch(pass),
+        let multiply = |number: usize, panel: &[i32]| {
+            let columns = self.columns(number);
+            for line in 0..lines.count {
+                // SAFETY: the lines are within A and C, and the column is within C.
+                let (a, c) = unsafe {
+                    let a = Rows { start: a.start.add(line * lines.steps[0]), ..a };
+                    (a, Target { start: c.start.add(line * lines.steps[1] + columns.start), ..c })
+                };
+                let pass = Pass {
+                    a,
+                    c,
+                    rows,
+                    panel,
+                    sums: &self.sums[columns.start..],
+                    columns: columns.len(),
+                    words,
+                    row_factor: self.row_factor,
+                    epilogue,
+                    position: [position[0], position[1] + columns.start],
+                };
+                match &tiles {
+                    // SAFETY: guaranteed by the caller; the tiles have shapes for these rows and words.
+                    Some(tiles) => unsafe { tiles.run(&pass) },
+                    None => self.integer_isa.dispatch(pass),
+                }
             }
+        };
+        for number in panels {
+            self.with_panel(number, |panel| multiply(number, panel));
         }
     }
 }
@@ -678,13 +706,17 @@ mod tests {
         if weights_zero.signed && random.below(3) > 0 {
             weights_zero.point = 0;
         }
-        let (a, weights) = (random.bytes(rows * depth), random.bytes(outputs * depth));
+        // Weights of 2 bits are signed.
+        let bits = if weights_zero.signed && random.below(2) == 1 { 2 } else { 8 };
+        let (a, mut weights) = (random.bytes(rows * depth), random.bytes(outputs * depth));
+        weights.iter_mut().for_each(|byte| *byte = (*byte as i8 >> (8 - bits)) as u8);
         let bias: Vec<i32> = (0..outputs).map(|_| random.below(1 << 31) as i32 - (1 << 30)).collect();
         let transposed = random.below(2) == 1;
         let strides = if transposed { [1, outputs] } else { [depth, 1] };
         let operand = Operand { bytes: &weights, zero: weights_zero };
         let matrix =
             PackedIntegers::pack(engine.isa, [outputs, depth], operand, strides, depth.max(1), Some(&bias), input);
+        let matrix = if bits == 2 { matrix.quartered() } else { matrix };
         let rounding = [Rounding::Once, Rounding::Twice][random.below(2)];
         let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e10)).collect();
         let epilogue = Requantize::new(&factors, outputs, rounding, 3, (-100, 120));

@@ -128,6 +128,7 @@ impl FullyConnected {
             let bytes = weight_bytes(&weights);
             let (operand, extents) = (requantization.weights(&bytes), [outputs, depth]);
             let packed = PackedIntegers::pack(engine.isa, extents, operand, [depth, 1], depth, integers, zero);
+            let packed = if weights.data_type == DataType::Int2 { packed.quartered() } else { packed };
             let once = is_asked.then(once).flatten();
             (packed, once.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Once, precision(&scales))))
         };
@@ -205,7 +206,9 @@ impl FullyConnected {
         let make = || {
             let bytes = weight_bytes(&weights);
             let operand = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
-            PackedIntegers::pack(engine.isa, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN)
+            let packed =
+                PackedIntegers::pack(engine.isa, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN);
+            if weights.data_type == DataType::Int2 { packed.quartered() } else { packed }
         };
         let clamp = fused::clamp(self.activation);
         let epilogue = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
