@@ -10,9 +10,10 @@ use attache_gpu::{
 use attache_graph::Fact;
 
 use super::exchange;
-use super::kernel::{GpuKernel, Port, failure};
+use super::kernel::{GpuKernel, Port, failed, failure};
 use crate::{
-    Commands, DelegateBindings, DelegateError, DelegateErrorKind, Error, ErrorKind, InputMemory, OutputMemory,
+    Commands, DelegateBindings, DelegateError, DelegateErrorKind, DelegateQueue, Error, ErrorKind, InputMemory,
+    OutputMemory,
 };
 
 impl InputMemory for BufferBinding {}
@@ -63,16 +64,53 @@ impl DelegateBindings for GpuKernel {
     }
 
     fn carry(&mut self, slot: usize, output: usize, input: usize) -> Result<bool, DelegateError> {
-        GpuKernel::carry(self, slot, output, input)
+        let (Some(to), Some(from)) = (self.inputs.get(input), self.outputs.get(output)) else { return Ok(false) };
+        let is_alike = to.format == from.format && to.data_type == from.data_type;
+        // Then the memory has the bytes that the host reads and writes, in whole words.
+        let is_plain = to.is_taken() && from.is_stored() && to.device_bytes().is_multiple_of(4);
+        if to.format.elements == 0 || !is_alike || !is_plain || self.carried.is_taken(output, input) {
+            return Ok(false);
+        }
+        if self.carried.has(output, input) {
+            return Ok(true);
+        }
+        let (bytes, tensor) = (to.device_bytes(), stored(to));
+        let Some(memory) = self.session.memory(bytes).map_err(failed)? else { return Ok(false) };
+        let Some(value) = DelegateQueue::output(self, slot, output, bytes)? else { return Ok(false) };
+        self.carried.write(&memory, value).map_err(failed)?;
+        let (from, to) = (MemoryBinding::new(&memory), MemoryBinding::new(&memory));
+        self.session.bind_output(output, Some((OutputBinding::Memory(from), tensor.clone()))).map_err(failed)?;
+        if let Err(error) = self.session.bind_input(input, Some((InputBinding::Memory(to), tensor))) {
+            self.session.bind_output(output, None).map_err(failed)?;
+            return Err(failed(error));
+        }
+        self.carried.set(output, input, memory);
+        Ok(true)
     }
 
     fn end_carry(&mut self, input: usize, value: Option<&mut [u8]>) -> Result<(), DelegateError> {
-        GpuKernel::end_carry(self, input, value)
+        let nothing = || DelegateError::new("nothing was carried to the input").with_kind(DelegateErrorKind::Usage);
+        let (output, memory) = self.carried.take(input).ok_or_else(nothing)?;
+        let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value)).map_err(failed);
+        self.session.bind_input(input, None).map_err(failed)?;
+        self.session.bind_output(output, None).map_err(failed)?;
+        copied
     }
 
     fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {
         let encoder = commands.downcast_mut::<wgpu::CommandEncoder>().ok_or_else(|| unknown("commands"))?;
         self.session.encode(encoder).map_err(|error| refused("Encode", &error))
+    }
+}
+
+/// Returns an input or output of a partition as the device stores it.
+fn stored(port: &Port) -> BoundTensor {
+    BoundTensor {
+        data_type: port.data_type,
+        shape: [port.format.elements].into(),
+        quantization: None,
+        scalar: port.format.scalar,
+        storage: port.format.storage,
     }
 }
 

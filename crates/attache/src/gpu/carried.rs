@@ -4,10 +4,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use attache_gpu::{BoundTensor, DeviceMemory, GpuError, InputBinding, MemoryBinding, OutputBinding};
-
-use super::kernel::{GpuKernel, Port, failed};
-use crate::{DelegateError, DelegateErrorKind, DelegateQueue};
+use attache_gpu::{DeviceMemory, GpuError};
 
 /// The inputs and outputs of a kernel that share memory from run to run.
 pub(super) struct Carried {
@@ -37,13 +34,13 @@ impl Carried {
     }
 
     /// Copies bytes to memory of the device.
-    fn write(&self, memory: &DeviceMemory, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(super) fn write(&self, memory: &DeviceMemory, bytes: &[u8]) -> Result<(), GpuError> {
         self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         memory.write(0, bytes)
     }
 
     /// Copies bytes from memory of the device.
-    fn read(&self, memory: &DeviceMemory, bytes: &mut [u8]) -> Result<(), GpuError> {
+    pub(super) fn read(&self, memory: &DeviceMemory, bytes: &mut [u8]) -> Result<(), GpuError> {
         self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         memory.read(0, bytes)
     }
@@ -71,62 +68,26 @@ impl Carried {
         left.bytes.get().map(|bytes| Ok(&bytes[..]))
     }
 
+    /// Whether an input and an output share memory.
+    pub(super) fn has(&self, output: usize, input: usize) -> bool {
+        matches!(self.pairs.get(input), Some(Some((other, _))) if *other == output)
+    }
+
+    /// Lets an input and an output share memory.
+    pub(super) fn set(&mut self, output: usize, input: usize, memory: DeviceMemory) {
+        self.pairs[input] = Some((output, memory));
+    }
+
+    /// Returns the output that an input shares memory with, and the memory, and lets them share it no more.
+    pub(super) fn take(&mut self, input: usize) -> Option<(usize, DeviceMemory)> {
+        self.pairs.get_mut(input)?.take()
+    }
+
     /// Whether an input or an output of these indices shares memory with another partner.
-    fn is_taken(&self, output: usize, input: usize) -> bool {
+    pub(super) fn is_taken(&self, output: usize, input: usize) -> bool {
         let is_other = |(index, pair): (usize, &Option<(usize, DeviceMemory)>)| {
             pair.as_ref().is_some_and(|(other, _)| (index == input) != (*other == output))
         };
         self.pairs.iter().enumerate().any(is_other)
-    }
-}
-
-impl GpuKernel {
-    /// Makes an input of further runs an output, in the same memory. Returns false if that cannot be.
-    pub(super) fn carry(&mut self, slot: usize, output: usize, input: usize) -> Result<bool, DelegateError> {
-        let (Some(to), Some(from)) = (self.inputs.get(input), self.outputs.get(output)) else { return Ok(false) };
-        let is_alike = to.format == from.format && to.data_type == from.data_type;
-        // Then the memory has the bytes that the host reads and writes, in whole words.
-        let is_plain = to.is_taken() && from.is_stored() && to.device_bytes().is_multiple_of(4);
-        if to.format.elements == 0 || !is_alike || !is_plain || self.carried.is_taken(output, input) {
-            return Ok(false);
-        }
-        if self.carried.pairs[input].is_some() {
-            return Ok(true);
-        }
-        let (bytes, tensor) = (to.device_bytes(), bound(to));
-        let Some(memory) = self.session.memory(bytes).map_err(failed)? else { return Ok(false) };
-        let Some(value) = DelegateQueue::output(self, slot, output, bytes)? else { return Ok(false) };
-        self.carried.write(&memory, value).map_err(failed)?;
-        let (from, to) = (MemoryBinding::new(&memory), MemoryBinding::new(&memory));
-        self.session.bind_output(output, Some((OutputBinding::Memory(from), tensor.clone()))).map_err(failed)?;
-        if let Err(error) = self.session.bind_input(input, Some((InputBinding::Memory(to), tensor))) {
-            self.session.bind_output(output, None).map_err(failed)?;
-            return Err(failed(error));
-        }
-        self.carried.pairs[input] = Some((output, memory));
-        Ok(true)
-    }
-
-    /// Makes further runs read an input, and write the output that shares its memory, elsewhere again. Copies the value to
-    /// `value` before.
-    pub(super) fn end_carry(&mut self, input: usize, value: Option<&mut [u8]>) -> Result<(), DelegateError> {
-        let pair = self.carried.pairs.get_mut(input).and_then(Option::take);
-        let nothing = || DelegateError::new("nothing was carried to the input").with_kind(DelegateErrorKind::Usage);
-        let (output, memory) = pair.ok_or_else(nothing)?;
-        let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value)).map_err(failed);
-        self.session.bind_input(input, None).map_err(failed)?;
-        self.session.bind_output(output, None).map_err(failed)?;
-        copied
-    }
-}
-
-/// Returns an input or output as the device stores it.
-fn bound(port: &Port) -> BoundTensor {
-    BoundTensor {
-        data_type: port.data_type,
-        shape: [port.format.elements].into(),
-        quantization: None,
-        scalar: port.format.scalar,
-        storage: port.format.storage,
     }
 }
