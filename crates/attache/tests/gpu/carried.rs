@@ -101,13 +101,16 @@ fn a_step_copies_nothing_of_what_is_carried() {
             [&mut on_gpu, &mut on_cpu].into_iter().for_each(carry_all);
             assert!(on_gpu.read::<f32>(NEXT).is_err());
             let after = on_gpu.report();
-            let io = after.io_bytes.unwrap() - before.io_bytes.unwrap();
-            copied.push((io - (rows * ROW * 4) as u64 * u64::from(io > 0), after.copied_bytes - before.copied_bytes));
+            // What the program has read was copied.
+            let elements = if step % 5 == 4 { 3 * ROW + 2 } else { ROW };
+            let read = 4 * rows * elements;
+            let io = after.io_bytes.unwrap() - before.io_bytes.unwrap() - read as u64;
+            copied.push((io, after.copied_bytes - before.copied_bytes));
         }
         copied[2..].to_vec()
     });
     assert_eq!(copied[0], copied[1]);
-    assert!(copied[0].iter().all(|(_, copied)| *copied == 0), "{copied:?}");
+    assert!(copied[0].iter().all(|(io, copied)| *io < 200 && *copied == 0), "{copied:?}");
 }
 
 #[test]
