@@ -290,7 +290,7 @@ impl Storable for PackedIntegers {
         let row_factor = parts.number()?.try_into().ok()?;
         let is_quartered = match (parts.number()?, integer_isa.packs_k4()) {
             (0, _) => false,
-            (1, true) => true,
+            (1, true) if !cfg!(attache_small) => true,
             _ => return None,
         };
         let sums = parts.field(outputs.checked_add(lanes)?)?;

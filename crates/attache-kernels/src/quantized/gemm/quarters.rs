@@ -10,10 +10,10 @@ pub(super) const LINES: usize = 4;
 
 impl PackedIntegers {
     /// Returns the matrix with its weights, signed bytes from -2 to 1, in 2 bits each. Nothing changes for an instruction set
-    /// that multiplies groups of two.
+    /// that multiplies groups of two, and in the smallest libraries.
     #[must_use]
     pub fn quartered(self) -> Self {
-        if !self.integer_isa.packs_k4() || self.is_quartered {
+        if cfg!(attache_small) || !self.integer_isa.packs_k4() || self.is_quartered {
             return self;
         }
         let mut narrow =
@@ -35,7 +35,7 @@ impl PackedIntegers {
     /// Calls `body` with a panel whose weights are bytes.
     pub(super) fn with_panel<R>(&self, panel: usize, body: impl FnOnce(&[i32]) -> R) -> R {
         let (stored, width) = (self.panel(panel), self.width(panel));
-        if !self.is_quartered {
+        if cfg!(attache_small) || !self.is_quartered {
             return body(stored);
         }
         scratch::with(width * (self.words + 1), |buffer: &mut [i32]| {
