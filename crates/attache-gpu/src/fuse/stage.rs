@@ -82,9 +82,11 @@ impl<'a> Stages<'a> {
     /// are the products of a gated layer.
     fn take_twin(&mut self, index: usize) {
         let Some(kernel) = &self.kernels[index] else { return };
-        let is_viewed = |id: ValueId| kernel.views.iter().any(|view| view.value == id || view.source == id);
+        let root = |id: ValueId| self.roots[id.index()];
+        let reads = |id: ValueId| kernel.reads().filter(|read| root(*read) == id).count();
+        let is_viewed = |id: ValueId| kernel.views.iter().any(|view| root(view.value) == id || root(view.source) == id);
         let is_alone = |id: ValueId| self.readers[id.index()].len() == 1 && !self.is_output[id.index()];
-        let operands = kernel.operands.iter().filter(|id| is_alone(**id) && !is_viewed(**id));
+        let operands = kernel.operands.iter().filter(|id| is_alone(**id) && reads(**id) == 1 && !is_viewed(**id));
         let twins = operands.filter_map(|id| {
             let makes = |other: &Option<Kernel>| other.as_ref().is_some_and(|other| other.outputs == [*id]);
             let position = self.kernels[..index].iter().position(makes)?;
@@ -230,6 +232,40 @@ mod tests {
             let kernels = fuse(&program, limits);
             crate::kernel::validate(&program, &kernels, "fusion").unwrap();
             assert_eq!(kernels.len(), expected, "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn both_products_of_a_gated_layer_are_one_kernel() {
+        let limits = DeviceLimits {
+            max_bindings: 8,
+            max_invocations: 256,
+            work_group_bytes: 32768,
+            matrices: Matrices::Emulated,
+            ..DeviceLimits::default()
+        };
+        for (is_reshaped, expected) in [(false, 2), (true, 4)] {
+            let mut program = Program::default();
+            let input = program.input(Scalar::F32, [20, 8].into());
+            let data = map(&mut program, Expression::Input(0).unary(UnaryOp::Tanh), &[input]);
+            let squares = map(&mut program, Expression::Input(0).multiply(Expression::Input(0)), &[data]);
+            let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
+            let mean = program.step(mean, &[squares], 0).unwrap()[0];
+            let root = map(&mut program, Expression::Input(0).unary(UnaryOp::InverseSquareRoot), &[mean]);
+            let made = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[data, root]);
+            let sides = [0, 1].map(|_| projected(&mut program, made));
+            let gate = Expression::Input(0).unary(UnaryOp::Tanh).multiply(Expression::Input(1));
+            let mut output = map(&mut program, gate, &sides);
+            if is_reshaped {
+                // The results of the twin are read in another shape as well.
+                let flat = program.step(Primitive::Reshape([20, 12].into()), &[sides[1]], 0).unwrap()[0];
+                output = map(&mut program, Expression::Input(0).add(Expression::Input(1)), &[output, flat]);
+            }
+            program.outputs = vec![output];
+            let kernels = fuse(&program, &limits);
+            crate::kernel::validate(&program, &kernels, "fusion").unwrap();
+            let twins = kernels.iter().filter(|kernel| kernel.twin().is_some()).count();
+            assert_eq!((kernels.len() <= expected, twins), (true, usize::from(!is_reshaped)), "{kernels:?}");
         }
     }
 

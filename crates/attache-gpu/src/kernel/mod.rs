@@ -23,7 +23,7 @@ pub(crate) use limits::{MAX_GROUPS, MAX_OUTPUTS};
 pub use precision::Precision;
 pub(crate) use saturation::{is_beyond, to_half};
 pub(crate) use scaled_rows::{ScaledRows, scales_rows, takes_twin};
-pub(crate) use staged_rows::{STAGED_ROWS, rows_group, staged_rows};
+pub(crate) use staged_rows::{MAX_COLUMNS, STAGED_ROWS, rows_group, staged_rows};
 pub(crate) use storage::signed_point;
 pub use storage::{StorageFormat, StorageFormats};
 pub(crate) use validate::{broken, validate};

@@ -9,6 +9,9 @@ use super::{DeviceLimits, Kernel};
 /// Maximum rows of such a product, for each of which each invocation has a sum.
 pub(crate) const STAGED_ROWS: usize = 4;
 
+/// Multiple to which the output channels of a convolution are padded, at most, for work groups that have as many.
+pub(crate) const MAX_COLUMNS: usize = 32;
+
 /// Maximum invocations of a work group, if the device allows them.
 const GROUP: usize = 256;
 
@@ -31,7 +34,7 @@ pub(crate) fn staged_rows(program: &Program, kernel: &Kernel, limits: &DeviceLim
             let [data, filter] = [0, 1].map(|input| program.shape(inputs[input]));
             let is_constant = |id: &ValueId| matches!(program.value(*id).source, Source::Constant(_));
             // The bias, and the scales of integers.
-            let packed = (2 + data[3]).saturating_mul(filter[0].next_multiple_of(4)).saturating_mul(4);
+            let packed = (2 + data[3]).saturating_mul(filter[0].next_multiple_of(MAX_COLUMNS)).saturating_mul(4);
             let fits = packed <= limits.max_binding_bytes && filter[0].div_ceil(4) <= MAX_GROUPS;
             let applies = convolution.groups == 1 && convolution.is_pointwise(data, filter) && fits;
             (applies && inputs[1..].iter().all(is_constant)).then(|| [data[..3].iter().product(), data[3]])?

@@ -131,7 +131,10 @@ fn operations(program: &Program, kernel: &Kernel) -> u64 {
 
 /// Returns the number of operations of the maps that a kernel computes where it loads their elements.
 fn mapped(program: &Program, kernel: &Kernel) -> u64 {
-    kernel.maps.iter().map(|map| operations(program, map)).fold(0, u64::saturating_add)
+    // A twin computes the same prologue as the kernel.
+    let prologue = |map: &Kernel| map.prologue.as_ref().map_or(0, |first| operations(program, first));
+    let own = |map: &Kernel| operations(program, map).saturating_sub(prologue(map));
+    kernel.maps.iter().map(own).fold(0, u64::saturating_add)
 }
 
 /// Returns the number of operations of a primitive that computes `outputs` elements from inputs of these

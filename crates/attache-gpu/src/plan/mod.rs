@@ -128,8 +128,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns an error if weights overlap, or if a dispatch or an output refers to a shader or a range that the plan
-    /// does not have.
+    /// Returns an error if weights overlap, if a dispatch, another form of one or an output refers to a shader or a range that
+    /// the plan does not have, or if a form is of no dispatch, or of an input and an output of different sizes.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = 0;
         for weight in &self.weights {

@@ -4,8 +4,8 @@
 use std::any::Any;
 
 use attache_gpu::{
-    BoundTensor, BufferBinding, GpuError, GpuErrorKind, InputBinding, MemoryBinding, OutputBinding, TextureSource,
-    TextureTarget, wgpu,
+    BoundTensor, BufferBinding, GpuError, GpuErrorKind, InputBinding, MemoryBinding, OutputBinding, PlanBuffer,
+    TextureSource, TextureTarget, wgpu,
 };
 use attache_graph::Fact;
 
@@ -68,14 +68,23 @@ impl DelegateBindings for GpuKernel {
         let is_alike = to.format == from.format && to.data_type == from.data_type;
         // Then the memory has the bytes that the host reads and writes, in whole words.
         let is_plain = to.is_taken() && from.is_stored() && to.device_bytes().is_multiple_of(4);
-        if to.format.elements == 0 || !is_alike || !is_plain || self.carried.is_taken(output, input) {
-            return Ok(false);
-        }
-        if self.carried.has(output, input) {
+        if self.carried.has(slot, output, input) {
             return Ok(true);
         }
+        // An output that is an input in another shape is in no memory of its own.
+        let is_made = matches!(self.session.plan().outputs[output].buffer, PlanBuffer::Bank(_));
+        let is_free = !self.carried.is_taken(output, input);
+        if to.format.elements == 0 || !is_alike || !is_plain || !is_made || !is_free {
+            return Ok(false);
+        }
         let (bytes, tensor) = (to.device_bytes(), stored(to));
-        let Some(memory) = self.session.memory(bytes).map_err(failed)? else { return Ok(false) };
+        let memory = match self.session.memory(bytes) {
+            Ok(Some(memory)) => memory,
+            Ok(None) => return Ok(false),
+            // The host has the memory that this needs.
+            Err(error) if error.kind() == GpuErrorKind::OutOfMemory => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
         let Some(value) = DelegateQueue::output(self, slot, output, bytes)? else { return Ok(false) };
         self.carried.write(&memory, value).map_err(failed)?;
         let (from, to) = (MemoryBinding::new(&memory), MemoryBinding::new(&memory));
@@ -91,10 +100,9 @@ impl DelegateBindings for GpuKernel {
     fn end_carry(&mut self, input: usize, value: Option<&mut [u8]>) -> Result<(), DelegateError> {
         let nothing = || DelegateError::new("nothing was carried to the input").with_kind(DelegateErrorKind::Usage);
         let (output, memory) = self.carried.take(input).ok_or_else(nothing)?;
-        let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value)).map_err(failed);
-        self.session.bind_input(input, None).map_err(failed)?;
-        self.session.bind_output(output, None).map_err(failed)?;
-        copied
+        let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value));
+        let unbound = [self.session.bind_input(input, None), self.session.bind_output(output, None)];
+        unbound.into_iter().collect::<Result<(), _>>().and(copied).map_err(failed)
     }
 
     fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {

@@ -12,6 +12,8 @@ pub(super) struct Carried {
     pairs: Vec<Option<(usize, DeviceMemory)>>,
     /// For each slot and each output, where the last run of the slot left it; `None` if the host has it.
     left: Vec<Vec<Option<Left>>>,
+    /// The slot of the run that was submitted last.
+    last: usize,
     /// Bytes that were copied between the host and the memory so far.
     copied: AtomicU64,
 }
@@ -25,7 +27,7 @@ struct Left {
 impl Carried {
     pub(super) fn new([inputs, outputs]: [usize; 2], slots: usize) -> Self {
         let left = (0..slots).map(|_| (0..outputs).map(|_| None).collect()).collect();
-        Self { pairs: vec![None; inputs], left, copied: AtomicU64::new(0) }
+        Self { pairs: vec![None; inputs], left, last: 0, copied: AtomicU64::new(0) }
     }
 
     /// Returns the bytes that were copied between the host and the memory so far.
@@ -47,6 +49,7 @@ impl Carried {
 
     /// Notes that a run of a slot is submitted.
     pub(super) fn submitted(&mut self, slot: usize) {
+        self.last = slot;
         let Some(left) = self.left.get_mut(slot) else { return };
         left.iter_mut().for_each(|left| *left = None);
         for (output, memory) in self.pairs.iter().flatten() {
@@ -68,9 +71,13 @@ impl Carried {
         left.bytes.get().map(|bytes| Ok(&bytes[..]))
     }
 
-    /// Whether an input and an output share memory.
-    pub(super) fn has(&self, output: usize, input: usize) -> bool {
-        matches!(self.pairs.get(input), Some(Some((other, _))) if *other == output)
+    /// Whether an output of a slot's last run is where the next run reads an input: they share memory, and no run of another
+    /// slot was submitted since.
+    pub(super) fn has(&self, slot: usize, output: usize, input: usize) -> bool {
+        let left = self.left.get(slot).and_then(|left| left.get(output)?.as_ref());
+        let pair = self.pairs.get(input).and_then(Option::as_ref).filter(|(other, _)| *other == output);
+        let is_there = left.zip(pair).is_some_and(|(left, (_, memory))| left.memory.is_same(memory));
+        is_there && slot == self.last
     }
 
     /// Lets an input and an output share memory.
@@ -83,11 +90,9 @@ impl Carried {
         self.pairs.get_mut(input)?.take()
     }
 
-    /// Whether an input or an output of these indices shares memory with another partner.
+    /// Whether an input or an output of these indices shares memory.
     pub(super) fn is_taken(&self, output: usize, input: usize) -> bool {
-        let is_other = |(index, pair): (usize, &Option<(usize, DeviceMemory)>)| {
-            pair.as_ref().is_some_and(|(other, _)| (index == input) != (*other == output))
-        };
-        self.pairs.iter().enumerate().any(is_other)
+        let mut pairs = self.pairs.iter().enumerate().filter_map(|(index, pair)| Some((index, pair.as_ref()?.0)));
+        pairs.any(|(index, other)| index == input || other == output)
     }
 }

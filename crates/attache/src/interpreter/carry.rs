@@ -56,11 +56,12 @@ impl Interpreter {
     /// it where an operator such as DYNAMIC_UPDATE_SLICE updates it in place.
     ///
     /// Where the GPU runs the whole graph on a device that the delegate opened through Vulkan, the value stays there from the
-    /// second time on that the same output is carried to the same input. The host copies it only when the program reads the
-    /// output, or the input, or carries it elsewhere.
+    /// second time on that the same output is carried to the same input. It comes to the host when the program reads the output
+    /// or the input, carries the value elsewhere, or resizes or binds anything.
     ///
     /// The output has no value afterwards, and the run uses up that of the input: before each further run, carry an output
-    /// to it or write it. A run that fails uses it up as well, unless it is cancelled or the CPU repeats it.
+    /// to it or write it. A run that fails uses it up as well, unless the CPU repeats it, and so does one that is cancelled after
+    /// a device has begun it.
     /// [`Report::copied_bytes`](crate::Report::copied_bytes) counts what was copied after all: inputs and outputs that no
     /// operator updates or passes on, those of a device where they don't stay there, and values that something else needs
     /// unchanged.

@@ -256,10 +256,7 @@ impl Core {
             let run = self.environment.check_cancelled();
             let run = run.and_then(|()| instance.executor.run(now, &mut self.environment));
             let run = run.and_then(|()| if falls_back { instance.executor.settle() } else { Ok(()) });
-            // What a device has carried over in place cannot be restored: such a run has ended before it was cancelled.
-            let is_final = instance.executor.carries_on_device();
-            let run = run.and_then(|()| if is_final { Ok(()) } else { self.environment.check_cancelled() });
-            match (run, state) {
+            match (run.and_then(|()| self.environment.check_cancelled()), state) {
                 (Ok(()), _) => left -= now,
                 (Err(error), state) => {
                     // Outputs that were not read may be wrong even though the run itself succeeded.

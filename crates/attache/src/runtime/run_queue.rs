@@ -132,11 +132,6 @@ impl RunQueue {
         self.partition_inputs[index].place == Place::Carried
     }
 
-    /// Whether an output is carried to any input on the device.
-    pub(crate) fn has_carried(&self) -> bool {
-        self.partition_inputs.iter().any(|input| input.place == Place::Carried)
-    }
-
     /// Records whether an output is carried to one of the partition's inputs on the device. If not, the arena has its value.
     pub(crate) fn set_carried(&mut self, index: usize, is_carried: bool) {
         self.set_place(index, if is_carried { Place::Carried } else { Place::Slots });

@@ -63,7 +63,7 @@ impl Drop for PipelineCache<'_> {
 }
 
 impl Vulkan {
-    /// Returns the pipeline of each dispatch of a plan, from those that exist if possible, and what is kept of the code.
+    /// Returns the pipeline of each of [`Plan::all_dispatches`], from those that exist if possible, and what is kept of the code.
     pub(crate) fn pipelines(
         &self,
         plan: &Plan,

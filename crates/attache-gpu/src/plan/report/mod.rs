@@ -333,16 +333,28 @@ impl fmt::Display for PlanReport {
             let kernel = &self.kernels[dispatch.kernel];
             let [x, y, z] = dispatch.shader.groups;
             write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
-            for binding in &dispatch.shader.bindings {
-                match binding {
-                    Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.locations[id.index()])?,
-                    Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.locations[id.index()])?,
-                    Binding::Packed(floats) => write!(f, ", {} packed floats", floats.count())?,
-                    Binding::Words(words) => write!(f, ", {} packed words", words.count())?,
-                }
-            }
-            writeln!(f)?;
+            self.bindings(f, &dispatch.shader)?;
+        }
+        for PlannedInPlace { dispatch, input, output, shader } in &self.in_place {
+            let [x, y, z] = shader.groups;
+            write!(f, "{dispatch} where input {input} and output {output} share memory: [{x}, {y}, {z}]")?;
+            self.bindings(f, shader)?;
         }
         Ok(())
+    }
+}
+
+impl PlanReport {
+    /// Writes what a shader binds, to the end of the line.
+    fn bindings(&self, f: &mut fmt::Formatter<'_>, shader: &Shader) -> fmt::Result {
+        for binding in &shader.bindings {
+            match binding {
+                Binding::Read(id) => write!(f, ", reads %{} {:?}", id.0, self.layout.locations[id.index()])?,
+                Binding::Write(id, _) => write!(f, ", writes %{} {:?}", id.0, self.layout.locations[id.index()])?,
+                Binding::Packed(floats) => write!(f, ", {} packed floats", floats.count())?,
+                Binding::Words(words) => write!(f, ", {} packed words", words.count())?,
+            }
+        }
+        writeln!(f)
     }
 }

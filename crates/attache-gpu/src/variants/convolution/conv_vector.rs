@@ -12,7 +12,7 @@ use attache_gpu_ir::{Primitive, Source};
 
 use super::left_rows::LeftRows;
 use super::tiling::put;
-use crate::kernel::{Kernel, rows_group, staged_rows, vector_width};
+use crate::kernel::{Kernel, MAX_COLUMNS, rows_group, staged_rows, vector_width};
 use crate::variants::reduction::rows_group::levels;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
@@ -26,7 +26,7 @@ pub(in crate::variants) const VARIANT: Variant =
 const FEW_PIXELS: usize = 3;
 
 /// Numbers of vec4s of output channels of a work group, each with the number of work groups that it has to leave.
-const COLUMNS: [(usize, usize); 3] = [(8, 256), (4, 128), (2, 0)];
+const COLUMNS: [(usize, usize); 3] = [(MAX_COLUMNS / 4, 256), (4, 128), (2, 0)];
 
 /// Maximum number of units of the filter that an invocation loads before it multiplies the first. It loads them before the
 /// rows are staged, so that both take the time of one.
@@ -430,7 +430,30 @@ mod tests {
         let scales = vec![0.5; 64 * 256 / block];
         let filter = Constant { data_type, shape: [64, 1, 1, 256].into(), bytes };
         let filter = program.quantized_constant(filter, scales.into());
-        let convolution = ConvolutionGeometry {
+        program.outputs = program.step(Primitive::Convolution(pointwise()), &[data, filter], 0).unwrap();
+        let limits = DeviceLimits { splits_k: true, ..DeviceLimits::default() };
+        let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
+        assert_eq!(plan.weights.len(), 1);
+        plan.weight_bytes()
+    }
+
+    #[test]
+    fn filters_fit_a_binding() {
+        for (outputs, depth) in [(17, 512), (4, 512), (33, 128)] {
+            let mut program = Program::default();
+            let data = program.input(Scalar::F32, [1, 1, 1, depth].into());
+            let filter = Constant::from_values([outputs, 1, 1, depth], &vec![0.5f32; outputs * depth]);
+            let filter = program.constant(Scalar::F32, filter);
+            program.outputs = program.step(Primitive::Convolution(pointwise()), &[data, filter], 0).unwrap();
+            let most = (2 + depth) * outputs.next_multiple_of(4) * 4;
+            let limits = DeviceLimits { splits_k: true, max_binding_bytes: most, ..DeviceLimits::default() };
+            let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
+            assert!(plan.weight_bytes() <= most, "{outputs} {depth}: {}", plan.weight_bytes());
+        }
+    }
+
+    fn pointwise() -> ConvolutionGeometry {
+        ConvolutionGeometry {
             strides: [1, 1],
             dilations: [1, 1],
             before: [0, 0],
@@ -438,12 +461,7 @@ mod tests {
             groups: 1,
             transposed: false,
             zero_points: [0; 2],
-        };
-        program.outputs = program.step(Primitive::Convolution(convolution), &[data, filter], 0).unwrap();
-        let limits = DeviceLimits { splits_k: true, ..DeviceLimits::default() };
-        let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
-        assert_eq!(plan.weights.len(), 1);
-        plan.weight_bytes()
+        }
     }
 
     #[test]

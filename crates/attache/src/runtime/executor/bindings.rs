@@ -88,6 +88,9 @@ impl Executor {
             return if memory.is_some() { Err(Error::usage(unread)) } else { Ok(()) };
         };
         let id = graph.inputs[input];
+        if memory.is_none() && !run_queue.is_input_bound(input) {
+            return Ok(());
+        }
         let bound = partition.kernel.bind_input(index, graph.fact(id), memory.as_deref().map(|memory| memory as _));
         bound.map_err(|error| partition.failed(&named(error, "input", input, graph, id)))?;
         run_queue.set_input_bound(index, memory.is_some());
@@ -119,6 +122,7 @@ impl Executor {
                 let text = format!("output {output} is the same tensor as output {other}, which is bound");
                 return if memory.is_some() { Err(Error::usage(text)) } else { Ok(()) };
             }
+            None if memory.is_none() => return Ok(()),
             _ => {}
         }
         let bound = partition.kernel.bind_output(index, graph.fact(id), memory.as_deref().map(|memory| memory as _));

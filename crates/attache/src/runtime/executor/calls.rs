@@ -160,8 +160,9 @@ impl Executor {
     }
 
     /// Whether runs read an input where the one before has left an output, on a device.
-    pub(crate) fn carries_on_device(&self) -> bool {
-        self.run_queue.as_ref().is_some_and(RunQueue::has_carried)
+    fn is_carried_on_device(&self, input: usize) -> bool {
+        let is_carried = |queue: &RunQueue| queue.partition_input(input).is_some_and(|index| queue.is_carried(index));
+        self.run_queue.as_ref().is_some_and(is_carried)
     }
 
     /// Makes runs read an input that an output is carried to on the device from host memory again, if it is one. The arena
@@ -174,9 +175,9 @@ impl Executor {
         };
         let is_kept = is_kept && carried.next.contains(&input);
         let value = memory.bytes_mut(prepared.graph.inputs[input]).filter(|_| is_kept);
-        partition.kernel.end_carry(index, value).map_err(|error| partition.failed(&error))?;
+        let ended = partition.kernel.end_carry(index, value).map_err(|error| partition.failed(&error));
         run_queue.set_carried(index, false);
-        Ok(())
+        ended
     }
 
     /// Returns the values of the inputs that the next run uses up, so that they can be restored after it has failed.
@@ -185,9 +186,13 @@ impl Executor {
         self.carried.next.iter().map(value).collect()
     }
 
-    /// Restores the values that [`Executor::carried_values`] returned.
+    /// Restores the values that [`Executor::carried_values`] returned. A run that has started may have changed those that are
+    /// on a device, which stay used up.
     pub(crate) fn restore_carried(&mut self, values: CarriedValues) {
         for (input, value) in values {
+            if self.carried.used_up.contains(&input) && self.is_carried_on_device(input) {
+                continue;
+            }
             let id = self.prepared.graph.inputs[input];
             if let (Some(value), Some(shape)) = (value, &self.prepared.graph.fact(id).shape) {
                 drop(self.memory.set(id, shape.clone(), value));
