@@ -10,7 +10,8 @@ use attache_gpu::{
 use attache_graph::Fact;
 
 use super::exchange;
-use super::kernel::{GpuKernel, Port, failed, failure};
+use super::failure::{failed, failure};
+use super::kernel::{GpuKernel, Port};
 use crate::{
     Commands, DelegateBindings, DelegateError, DelegateErrorKind, DelegateQueue, Error, ErrorKind, InputMemory,
     OutputMemory,
@@ -86,7 +87,7 @@ impl DelegateBindings for GpuKernel {
             Err(error) => return Err(failed(error)),
         };
         let Some(value) = DelegateQueue::output(self, slot, output, bytes)? else { return Ok(false) };
-        self.carried.write(&memory, value).map_err(failed)?;
+        self.carried.write(&memory, value)?;
         let (from, to) = (MemoryBinding::new(&memory), MemoryBinding::new(&memory));
         self.session.bind_output(output, Some((OutputBinding::Memory(from), tensor.clone()))).map_err(failed)?;
         if let Err(error) = self.session.bind_input(input, Some((InputBinding::Memory(to), tensor))) {
@@ -102,7 +103,7 @@ impl DelegateBindings for GpuKernel {
         let (output, memory) = self.carried.take(input).ok_or_else(nothing)?;
         let copied = value.map_or(Ok(()), |value| self.carried.read(&memory, value));
         let unbound = [self.session.bind_input(input, None), self.session.bind_output(output, None)];
-        unbound.into_iter().collect::<Result<(), _>>().and(copied).map_err(failed)
+        unbound.into_iter().collect::<Result<(), _>>().map_err(failed).and(copied)
     }
 
     fn encode(&mut self, commands: &mut dyn Any) -> Result<(), DelegateError> {

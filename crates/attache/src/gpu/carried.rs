@@ -4,7 +4,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use attache_gpu::{DeviceMemory, GpuError};
+use attache_base::AlignedBuffer;
+use attache_gpu::DeviceMemory;
+
+use super::failure::failed;
+use crate::{DelegateError, DelegateErrorKind};
 
 /// The inputs and outputs of a kernel that share memory from run to run.
 pub(super) struct Carried {
@@ -21,7 +25,7 @@ pub(super) struct Carried {
 /// An output of a run that is in memory of the device, and its bytes once the host has asked for them.
 struct Left {
     memory: DeviceMemory,
-    bytes: OnceLock<Vec<u8>>,
+    bytes: OnceLock<AlignedBuffer>,
 }
 
 impl Carried {
@@ -36,15 +40,15 @@ impl Carried {
     }
 
     /// Copies bytes to memory of the device.
-    pub(super) fn write(&self, memory: &DeviceMemory, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(super) fn write(&self, memory: &DeviceMemory, bytes: &[u8]) -> Result<(), DelegateError> {
         self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        memory.write(0, bytes)
+        memory.write(0, bytes).map_err(failed)
     }
 
     /// Copies bytes from memory of the device.
-    pub(super) fn read(&self, memory: &DeviceMemory, bytes: &mut [u8]) -> Result<(), GpuError> {
+    pub(super) fn read(&self, memory: &DeviceMemory, bytes: &mut [u8]) -> Result<(), DelegateError> {
         self.copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        memory.read(0, bytes)
+        memory.read(0, bytes).map_err(failed)
     }
 
     /// Notes that a run of a slot is submitted.
@@ -58,17 +62,25 @@ impl Carried {
     }
 
     /// Returns the bytes of an output of a slot's last run that is in memory of the device; `None` if it is not.
-    pub(super) fn output(&self, slot: usize, output: usize) -> Option<Result<&[u8], GpuError>> {
+    pub(super) fn output(&self, slot: usize, output: usize) -> Option<Result<&[u8], DelegateError>> {
         let left = self.left.get(slot)?.get(output)?.as_ref()?;
         if left.bytes.get().is_none() {
-            let mut bytes = vec![0; left.memory.size()];
-            if let Err(error) = self.read(&left.memory, &mut bytes) {
-                return Some(Err(error));
+            match self.taken(&left.memory) {
+                // Another thread may have been faster.
+                Ok(bytes) => drop(left.bytes.set(bytes)),
+                Err(error) => return Some(Err(error)),
             }
-            // Another thread may have been faster.
-            drop(left.bytes.set(bytes));
         }
         left.bytes.get().map(|bytes| Ok(&bytes[..]))
+    }
+
+    /// Returns a copy of memory of the device.
+    fn taken(&self, memory: &DeviceMemory) -> Result<AlignedBuffer, DelegateError> {
+        let no_memory =
+            |error| DelegateError::new(format!("an output: {error}")).with_kind(DelegateErrorKind::OutOfMemory);
+        let mut bytes = AlignedBuffer::zeroed(memory.size()).map_err(no_memory)?;
+        self.read(memory, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Whether an output of a slot's last run is where the next run reads an input: they share memory, and no run of another

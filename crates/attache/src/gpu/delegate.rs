@@ -11,7 +11,8 @@ use attache_gpu::{
 use attache_gpu_ir::Program;
 use attache_graph::{Graph, Lowered, Lowering, NodeId, Quantized, Unsupported};
 
-use super::kernel::{GpuPartition, PartitionInfo, failure};
+use super::failure::failure;
+use super::kernel::{GpuPartition, PartitionInfo};
 use super::options::GpuDelegateOptions;
 use super::program::{GpuClaim, Stitched, stitch};
 use super::stored::{Parts, PlanFunctions};

@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use attache_base::{Bytes, DataType, Stopwatch};
-use attache_gpu::{Executable, GpuError, GpuErrorKind, Runs, Session, SharedValue, ValueFormat};
+use attache_gpu::{Executable, GpuError, Runs, Session, SharedValue, ValueFormat};
 use attache_graph::{Graph, NodeId, Quantized, TensorId, TensorMut, TensorRef};
 use serde::{Deserialize, Serialize};
 
 use super::carried::Carried;
 use super::exchange;
+use super::failure::{failed, failure};
 use crate::{
-    Completion, DelegateBindings, DelegateError, DelegateErrorKind, DelegateKernel, DelegateQueue, DispatchProfile,
-    KernelProfile, KernelReport, PreparedPartition,
+    Completion, DelegateBindings, DelegateError, DelegateKernel, DelegateQueue, DispatchProfile, KernelProfile,
+    KernelReport, PreparedPartition,
 };
 
 /// An input or output of the partition: its type on the host and its format on the device.
@@ -304,7 +305,7 @@ impl DelegateQueue for GpuKernel {
     fn output(&self, slot: usize, output: usize, least: usize) -> Result<Option<&[u8]>, DelegateError> {
         let Some(port) = self.outputs.get(output) else { return Ok(None) };
         if let Some(bytes) = self.carried.output(slot, output) {
-            return bytes.map(Some).map_err(failed);
+            return bytes.map(Some);
         }
         let words = self.session.output(slot, output, least.min(port.device_bytes())).map_err(failed)?;
         Ok(words.map(|words| match port.is_stored() {
@@ -351,21 +352,6 @@ struct Handed {
 
 fn no_such(what: &str, index: usize) -> DelegateError {
     DelegateError::new(format!("TfLiteGpuDelegate Invoke: there is no {what} {index}"))
-}
-
-pub(super) fn failed(error: GpuError) -> DelegateError {
-    failure("Invoke", &error)
-}
-
-/// Converts a device error to a delegate error. `phase` is `Prepare`, `Invoke`, `Bind` or `Encode`.
-pub(super) fn failure(phase: &str, error: &GpuError) -> DelegateError {
-    let kind = match error.kind() {
-        GpuErrorKind::OutOfMemory => DelegateErrorKind::OutOfMemory,
-        GpuErrorKind::DeviceLost => DelegateErrorKind::DeviceLost,
-        GpuErrorKind::Usage => DelegateErrorKind::Usage,
-        _ => DelegateErrorKind::Failed,
-    };
-    DelegateError::new(format!("TfLiteGpuDelegate {phase}: {error}")).with_kind(kind)
 }
 
 impl DelegateKernel for GpuKernel {

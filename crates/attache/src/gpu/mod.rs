@@ -4,6 +4,7 @@ mod bindings;
 mod carried;
 mod delegate;
 mod exchange;
+mod failure;
 mod fault;
 mod kernel;
 mod opening;

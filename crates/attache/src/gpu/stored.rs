@@ -13,7 +13,8 @@ use attache_graph::{Graph, NodeId, TensorId};
 use serde::{Deserialize, Serialize};
 
 use super::exchange;
-use super::kernel::{Forms, GpuPartition, PartitionInfo, failure};
+use super::failure::failure;
+use super::kernel::{Forms, GpuPartition, PartitionInfo};
 use crate::cache::CacheError;
 use crate::{CacheFolder, DelegateError, Partition, PreparedPartition};
 
