@@ -72,7 +72,8 @@ pub struct Kernel {
     pub prologue: Option<Box<Kernel>>,
     /// Maps and concatenations of maps whose elements this kernel computes where it would otherwise load them, so that
     /// they are not stored. Each computes an input or the source of a view. Their views are among this kernel's. A convolution
-    /// may instead have another one of the same data, see [`Kernel::twin`].
+    /// may instead have another one of the same data and by another filter of the same shape, whose results are an operand of
+    /// the epilogue.
     pub maps: Vec<Kernel>,
     /// The expression applied to each element before it is stored. The identity for a map, whose own expression
     /// contains everything.

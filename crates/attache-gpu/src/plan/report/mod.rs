@@ -337,7 +337,7 @@ impl fmt::Display for PlanReport {
         }
         for PlannedInPlace { dispatch, input, output, shader } in &self.in_place {
             let [x, y, z] = shader.groups;
-            write!(f, "{dispatch} where input {input} and output {output} share memory: [{x}, {y}, {z}]")?;
+            write!(f, "in place of {dispatch} where input {input} and output {output} share memory: [{x}, {y}, {z}]")?;
             self.bindings(f, shader)?;
         }
         Ok(())
