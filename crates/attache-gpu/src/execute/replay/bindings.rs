@@ -156,8 +156,10 @@ impl Bindings {
             let mut to_host = outputs.filter(|(_, output)| output.is_none()).map(|(range, _)| range.buffer);
             let is_read = to_host.any(|buffer| buffer == PlanBuffer::Input(index));
             // Another output that is copied to the memory after the run may come before it.
-            let is_output = plan.outputs.iter().any(|range| range.buffer == PlanBuffer::Input(index));
-            let is_overwritten = is_output && self.outputs.iter().flatten().any(|output| output.overlaps(bound));
+            let is_own = |range: &BufferRange| range.buffer == PlanBuffer::Input(index);
+            let mut others = plan.outputs.iter().zip(&self.outputs).filter(|(range, _)| !is_own(range));
+            let is_overwritten = plan.outputs.iter().any(is_own)
+                && others.any(|(_, output)| output.as_ref().is_some_and(|output| output.overlaps(bound)));
             bound.access = if is_read || is_overwritten { Access::Copy } else { bound.usual_access(device) };
         }
         self.forms = (0..plan.in_place.len()).filter(|form| self.is_in_place(plan, *form)).collect();
