@@ -26,11 +26,6 @@ impl InPlace {
         let is_alike = input.zip(output).is_some_and(|(input, output)| *input == output.size);
         is_alike && self.dispatch < plan.dispatches.len()
     }
-
-    /// Whether it writes this output where this input is.
-    pub(crate) fn is_of(&self, input: usize, output: usize) -> bool {
-        [self.input, self.output] == [input, output]
-    }
 }
 
 impl Plan {

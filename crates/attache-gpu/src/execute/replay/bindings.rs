@@ -12,7 +12,7 @@ use crate::bind::{
 };
 use crate::device::Device;
 use crate::kernel::GpuError;
-use crate::plan::{BoundRange, BufferRange, Plan, PlanBuffer};
+use crate::plan::{BoundRange, BufferRange, InPlace, Plan, PlanBuffer};
 
 /// Memory that an input or output is bound to. Everything has been checked.
 pub(super) struct Bound {
@@ -169,7 +169,8 @@ impl Bindings {
             if others.any(|(_, other)| other.as_ref().is_some_and(|other| other.overlaps(bound))) {
                 return Err(usage("two outputs are bound to ranges of memory that overlap"));
             }
-            let is_updated = |input| self.forms.iter().any(|form| plan.in_place[*form].is_of(input, index));
+            let is_of = |form: &InPlace, input| [form.input, form.output] == [input, index];
+            let is_updated = |input| self.forms.iter().any(|form| is_of(&plan.in_place[*form], input));
             let mut inputs = self.inputs.iter().enumerate().filter_map(|(input, bound)| Some((input, bound.as_ref()?)));
             let is_read = inputs.any(|(input, other)| other.overlaps(bound) && !is_updated(input));
             let is_near = bound.usual_access(device) == Access::InPlace;
