@@ -241,6 +241,13 @@ pub struct ConvolutionGeometry {
 }
 
 impl ConvolutionGeometry {
+    /// Returns the geometry of a pointwise convolution with one group, to an image of this height and width.
+    #[must_use]
+    pub fn pointwise(output: [usize; 2]) -> Self {
+        let (strides, dilations, before) = ([1; 2], [1; 2], [0; 2]);
+        Self { strides, dilations, before, output, groups: 1, transposed: false, zero_points: [0; 2] }
+    }
+
     /// Whether the convolution is pointwise: with data and filter of these shapes, each output pixel depends
     /// only on the input pixel at the same position.
     ///

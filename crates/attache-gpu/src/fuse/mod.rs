@@ -328,16 +328,7 @@ mod tests {
     use super::*;
 
     pub(in crate::fuse) fn pointwise(output: [usize; 2]) -> Primitive {
-        let (strides, dilations, before) = ([1, 1], [1, 1], [0, 0]);
-        Primitive::Convolution(ConvolutionGeometry {
-            strides,
-            dilations,
-            before,
-            output,
-            groups: 1,
-            transposed: false,
-            zero_points: [0; 2],
-        })
+        Primitive::Convolution(ConvolutionGeometry::pointwise(output))
     }
 
     /// Returns the kernels of the halves of a tensor, rotated by angles and joined again: what attention does to positions.

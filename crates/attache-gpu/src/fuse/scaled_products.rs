@@ -5,6 +5,7 @@
 
 use attache_gpu_ir::{BinaryOp, Expression, Primitive, Program, Scalar, Source, Step, ValueId};
 
+use super::siblings::take_over;
 use super::uses;
 
 /// Returns the program in which products are scaled in place of their matrices. It computes the same but for rounding.
@@ -103,8 +104,7 @@ fn rewrite(program: &Program, factors: &[f32], replaced: &[Option<ValueId>]) -> 
             outputs = made.step(scale, &outputs, step.origin).ok()?;
         }
         for (id, old) in outputs.into_iter().zip(&step.outputs) {
-            let (old_value, value) = (program.value(*old), &mut made.values[id.index()]);
-            (value.is_inner, value.bytes) = (old_value.is_inner, old_value.bytes);
+            take_over(program, &mut made, *old, id);
             new[old.index()] = Some(id);
         }
     }

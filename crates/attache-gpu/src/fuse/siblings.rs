@@ -164,7 +164,7 @@ fn rewrite(program: &Program, groups: &HashMap<usize, Vec<usize>>) -> Option<Pro
 }
 
 /// Gives a value of the new program what is known of how a value of the original one is stored.
-fn take_over(program: &Program, made: &mut Program, old: ValueId, new: ValueId) {
+pub(super) fn take_over(program: &Program, made: &mut Program, old: ValueId, new: ValueId) {
     let (old, new) = (program.value(old), &mut made.values[new.index()]);
     (new.is_inner, new.bytes) = (old.is_inner, old.bytes);
 }

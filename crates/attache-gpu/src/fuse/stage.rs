@@ -36,6 +36,8 @@ struct Stages<'a> {
     /// For each value, the value whose memory it uses, and for each of these the indices of the kernels that read it.
     roots: Vec<ValueId>,
     readers: Vec<BTreeSet<usize>>,
+    /// For each value, the index of the kernel that computes it as its only output; `None` if there is none.
+    makers: Vec<Option<usize>>,
     /// For each root, whether it is an output of the program.
     is_output: Vec<bool>,
 }
@@ -49,9 +51,15 @@ impl<'a> Stages<'a> {
                 readers[roots[id.index()].index()].insert(index);
             }
         }
+        let mut makers = vec![None; program.values.len()];
+        for (index, kernel) in kernels.iter().enumerate() {
+            if let [made] = kernel.outputs[..] {
+                makers[made.index()] = Some(index);
+            }
+        }
         let mut is_output = vec![false; program.values.len()];
         program.outputs.iter().for_each(|id| is_output[roots[id.index()].index()] = true);
-        Self { program, limits, kernels: kernels.into_iter().map(Some).collect(), roots, readers, is_output }
+        Self { program, limits, kernels: kernels.into_iter().map(Some).collect(), roots, readers, makers, is_output }
     }
 
     /// Makes a kernel the prologue of all kernels that read its output, if each of them is a product of which the output is the
@@ -88,8 +96,7 @@ impl<'a> Stages<'a> {
         let is_alone = |id: ValueId| self.readers[id.index()].len() == 1 && !self.is_output[id.index()];
         let operands = kernel.operands.iter().filter(|id| is_alone(**id) && reads(**id) == 1 && !is_viewed(**id));
         let twins = operands.filter_map(|id| {
-            let makes = |other: &Option<Kernel>| other.as_ref().is_some_and(|other| other.outputs == [*id]);
-            let position = self.kernels[..index].iter().position(makes)?;
+            let position = self.makers[id.index()]?;
             let twin = self.kernels[position].as_ref()?;
             takes_twin(self.program, kernel, twin, self.limits).then_some((position, twin))
         });
@@ -173,6 +180,10 @@ mod tests {
     /// Returns the rows of an input, each divided by the root of the mean of its squares.
     fn normalized(program: &mut Program, rows: usize) -> ValueId {
         let data = program.input(Scalar::F32, [rows, 8].into());
+        normalized_from(program, data)
+    }
+
+    fn normalized_from(program: &mut Program, data: ValueId) -> ValueId {
         let [x, y] = [0, 1].map(Expression::Input);
         let squares = map(program, x.clone().multiply(x.clone()), &[data]);
         let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
@@ -186,6 +197,24 @@ mod tests {
         let image = program.step(Primitive::Reshape([1, 1, rows, 8].into()), &[value], 0).unwrap()[0];
         let filter = program.constant(Scalar::F32, Constant::from_values([12, 1, 1, 8], &[1.0f32; 96]));
         program.step(pointwise([1, rows]), &[image, filter], 0).unwrap()[0]
+    }
+
+    /// Returns the rows of a map, each divided by the root of the mean of its squares.
+    fn scaled(program: &mut Program, rows: usize) -> ValueId {
+        let input = program.input(Scalar::F32, [rows, 8].into());
+        let data = map(program, Expression::Input(0).unary(UnaryOp::Tanh), &[input]);
+        normalized_from(program, data)
+    }
+
+    /// Returns the limits of a device that multiplies matrices.
+    fn on_matrices() -> DeviceLimits {
+        DeviceLimits {
+            max_bindings: 8,
+            max_invocations: 256,
+            work_group_bytes: 32768,
+            matrices: Matrices::Emulated,
+            ..DeviceLimits::default()
+        }
     }
 
     fn kernels(program: &Program) -> usize {
@@ -210,23 +239,11 @@ mod tests {
 
     #[test]
     fn products_on_matrices_scale_what_a_normalization_reads() {
-        let limits = DeviceLimits {
-            max_bindings: 8,
-            max_invocations: 256,
-            work_group_bytes: 32768,
-            matrices: Matrices::Emulated,
-            ..DeviceLimits::default()
-        };
+        let limits = on_matrices();
         for (rows, limits, expected) in [(20, &limits, 2), (20, &DeviceLimits::default(), 3), (5, &limits, 3)] {
             let mut program = Program::default();
-            let input = program.input(Scalar::F32, [rows, 8].into());
-            let data = map(&mut program, Expression::Input(0).unary(UnaryOp::Tanh), &[input]);
-            let squares = map(&mut program, Expression::Input(0).multiply(Expression::Input(0)), &[data]);
-            let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
-            let mean = program.step(mean, &[squares], 0).unwrap()[0];
-            let root = map(&mut program, Expression::Input(0).unary(UnaryOp::InverseSquareRoot), &[mean]);
+            let scaled = scaled(&mut program, rows);
             let factors = program.constant(Scalar::F32, Constant::from_values([8], &[0.5f32; 8]));
-            let scaled = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[data, root]);
             let made = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[scaled, factors]);
             program.outputs = vec![projected(&mut program, made)];
             let kernels = fuse(&program, limits);
@@ -237,22 +254,10 @@ mod tests {
 
     #[test]
     fn both_products_of_a_gated_layer_are_one_kernel() {
-        let limits = DeviceLimits {
-            max_bindings: 8,
-            max_invocations: 256,
-            work_group_bytes: 32768,
-            matrices: Matrices::Emulated,
-            ..DeviceLimits::default()
-        };
+        let limits = on_matrices();
         for (is_reshaped, expected) in [(false, 2), (true, 4)] {
             let mut program = Program::default();
-            let input = program.input(Scalar::F32, [20, 8].into());
-            let data = map(&mut program, Expression::Input(0).unary(UnaryOp::Tanh), &[input]);
-            let squares = map(&mut program, Expression::Input(0).multiply(Expression::Input(0)), &[data]);
-            let mean = Primitive::Reduce { reduction: ReduceOp::Mean, axes: vec![1] };
-            let mean = program.step(mean, &[squares], 0).unwrap()[0];
-            let root = map(&mut program, Expression::Input(0).unary(UnaryOp::InverseSquareRoot), &[mean]);
-            let made = map(&mut program, Expression::Input(0).multiply(Expression::Input(1)), &[data, root]);
+            let made = scaled(&mut program, 20);
             let sides = [0, 1].map(|_| projected(&mut program, made));
             let gate = Expression::Input(0).unary(UnaryOp::Tanh).multiply(Expression::Input(1));
             let mut output = map(&mut program, gate, &sides);

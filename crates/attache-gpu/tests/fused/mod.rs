@@ -675,15 +675,7 @@ pub(crate) fn pooled(random: &mut Random) -> Program {
     let (bias, filter) = numbers.split_at(outputs);
     let filter = program.constant(Scalar::F32, Constant::from_values([outputs, 1, 1, channels], filter));
     let bias = program.constant(Scalar::F32, Constant::from_values([outputs], bias));
-    let convolution = ConvolutionGeometry {
-        strides: [1, 1],
-        dilations: [1, 1],
-        before: [0, 0],
-        output: [1, 1],
-        groups: 1,
-        transposed: false,
-        zero_points: [0; 2],
-    };
+    let convolution = ConvolutionGeometry::pointwise([1, 1]);
     program.outputs = program.step(Primitive::Convolution(convolution), &[mean, filter, bias], 0).unwrap();
     program
 }

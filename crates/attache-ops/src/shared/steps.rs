@@ -125,15 +125,8 @@ impl Matrix {
         let (outputs, features) = (filter[0], filter[3]);
         let rows = lowering.shape(data).elements() / features.max(1);
         let image = lowering.reshape(data, &[rows, 1, 1, features].into())?;
-        let product = Primitive::Convolution(ConvolutionGeometry {
-            strides: [1, 1],
-            dilations: [1, 1],
-            before: [0, 0],
-            output: [1, 1],
-            groups: 1,
-            transposed: false,
-            zero_points: [zero_point, 0],
-        });
+        let pointwise = ConvolutionGeometry::pointwise([1, 1]);
+        let product = Primitive::Convolution(ConvolutionGeometry { zero_points: [zero_point, 0], ..pointwise });
         let operands: Vec<ValueId> = [image, self.0].into_iter().chain(bias).collect();
         let sums = lowering.emit(product, &operands)?;
         lowering.reshape(sums, &[rows, outputs].into())

@@ -430,7 +430,8 @@ mod tests {
         let scales = vec![0.5; 64 * 256 / block];
         let filter = Constant { data_type, shape: [64, 1, 1, 256].into(), bytes };
         let filter = program.quantized_constant(filter, scales.into());
-        program.outputs = program.step(Primitive::Convolution(pointwise()), &[data, filter], 0).unwrap();
+        program.outputs =
+            program.step(Primitive::Convolution(ConvolutionGeometry::pointwise([1, 1])), &[data, filter], 0).unwrap();
         let limits = DeviceLimits { splits_k: true, ..DeviceLimits::default() };
         let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
         assert_eq!(plan.weights.len(), 1);
@@ -444,23 +445,13 @@ mod tests {
             let data = program.input(Scalar::F32, [1, 1, 1, depth].into());
             let filter = Constant::from_values([outputs, 1, 1, depth], &vec![0.5f32; outputs * depth]);
             let filter = program.constant(Scalar::F32, filter);
-            program.outputs = program.step(Primitive::Convolution(pointwise()), &[data, filter], 0).unwrap();
+            program.outputs = program
+                .step(Primitive::Convolution(ConvolutionGeometry::pointwise([1, 1])), &[data, filter], 0)
+                .unwrap();
             let most = (2 + depth) * outputs.next_multiple_of(4) * 4;
             let limits = DeviceLimits { splits_k: true, max_binding_bytes: most, ..DeviceLimits::default() };
             let plan = PlanReport::new(program, Precision::F32, &limits, false).unwrap().plan().unwrap();
             assert!(plan.weight_bytes() <= most, "{outputs} {depth}: {}", plan.weight_bytes());
-        }
-    }
-
-    fn pointwise() -> ConvolutionGeometry {
-        ConvolutionGeometry {
-            strides: [1, 1],
-            dilations: [1, 1],
-            before: [0, 0],
-            output: [1, 1],
-            groups: 1,
-            transposed: false,
-            zero_points: [0; 2],
         }
     }
 
