@@ -5,6 +5,7 @@
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
+use super::float_factors::FloatFactors;
 use super::instances::EpilogueKernels;
 use super::simd::{Factors, IntegerIsa, IntegerMultiversioned, Integers, MOST_LANES, Scales};
 use crate::Isa;
@@ -66,6 +67,8 @@ pub struct Requantize {
     /// Masks of the bits that `right` shifts out, for [`Rounding::Twice`].
     masks: Vec<i32>,
     halves: UpperHalves,
+    /// Empty where no kernel takes them.
+    floats: FloatFactors,
     outputs: usize,
     rounding: Rounding,
     /// Whether all factors are below ½ and at least 2⁻²¹, as nearly always.
@@ -154,6 +157,10 @@ impl Requantize {
                 Rounding::Once => each(|factor| 31 - factor.exponent),
             },
             halves: UpperHalves::new(&factors, rounding, if shrinks { zero_point } else { 0 }),
+            floats: match cfg!(target_arch = "x86_64") && !cfg!(attache_small) {
+                true => FloatFactors::new(&factors, rounding, zero_point),
+                false => FloatFactors::default(),
+            },
             outputs,
             rounding,
             shrinks,
@@ -196,10 +203,10 @@ impl Requantize {
             unreachable!("small libraries multiply by fixed-point factors alone");
         }
         check_bounds(bounds);
-        let (mantissas, left, right, masks, halves) = Default::default();
+        let (mantissas, left, right, masks, halves, floats) = Default::default();
         let (rounding, shrinks) = (Rounding::Once, true);
         let scales = spare(scales.iter().copied(), outputs, 0.0);
-        Self { scales, mantissas, left, right, masks, halves, outputs, rounding, shrinks, zero_point, bounds }
+        Self { scales, mantissas, left, right, masks, halves, floats, outputs, rounding, shrinks, zero_point, bounds }
     }
 
     /// Whether this is an epilogue of [`Requantize::in_floats`].
@@ -309,6 +316,36 @@ impl GemmEpilogue for Requantize {
                 let scales = Scales { scales, zero_point: self.zero_point, bounds: self.bounds };
                 return simd.requantize_in_floats(sums, scales, target);
             }
+            if !S::ROUNDS_DOWN {
+                return self.finish_in_integers(simd, sums, target);
+            }
+            // Where some columns have no floats, the other vector of the panel still may.
+            let whole = self.floats.of(first, sums.columns, self.zero_point, self.bounds).is_some();
+            let width = if whole { sums.columns.max(1) } else { S::LANES };
+            for column in (0..sums.columns).step_by(width) {
+                let columns = width.min(sums.columns - column);
+                let position = [sums.position[0], first + column];
+                let part = Sums { start: sums.start.add(column), columns, position, ..sums };
+                let to = Target { start: target.start.add(column), ..target };
+                match self.floats.of(first + column, columns, self.zero_point, self.bounds) {
+                    Some(floats) => simd.requantize_rounding_down(part, floats, to),
+                    None => self.finish_in_integers(simd, part, to),
+                }
+            }
+        }
+    }
+}
+
+impl Requantize {
+    /// Multiplies sums by fixed-point factors, as [`GemmEpilogue::finish`] does.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn finish_in_integers<S: Integers>(&self, simd: S, sums: Sums, target: Target<u8>) {
+        let first = sums.position[1];
+        // SAFETY: guaranteed by the caller; the vectors have spare elements after the last output.
+        unsafe {
             let factors = Factors {
                 mantissas: self.mantissas.as_ptr().add(first),
                 left: if self.left.is_empty() { std::ptr::null() } else { self.left.as_ptr().add(first) },
@@ -468,6 +505,39 @@ mod tests {
                 word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
             };
             check(&epilogue, &sums, count, expected);
+        }
+    }
+
+    #[test]
+    fn every_isa_rounds_next_to_ties_as_a_factor_does() {
+        let mut random = Random::new(23);
+        let [rows, width] = SHAPE;
+        for round in 0..20_000 {
+            let rounding = [Rounding::Once, Rounding::Twice][round % 2];
+            let mut factor = || {
+                let mantissa = match random.below(4) {
+                    0 => 1 << 30,
+                    1 => (1 << 30) + (random.below(1 << 12) << 18) as i32,
+                    _ => (1 << 30) + random.below(1 << 30) as i32,
+                };
+                Multiplier { mantissa, exponent: -(random.below(if round % 4 < 2 { 15 } else { 18 }) as i32) }
+            };
+            let factors: Vec<_> = (0..width).map(|_| factor()).collect();
+            let mut sum = |column: usize| {
+                let Multiplier { mantissa, exponent } = factors[column];
+                let (unit, shift) = (i128::from(mantissa), (31 - exponent) as u32);
+                let half = (2 * random.below(520) as i128 - 521) << (shift - 1);
+                let nudge = [0, 1 << 30, -(1 << 30)][random.below(3)];
+                ((half + nudge) / unit + random.below(3) as i128 - 1) as i32
+            };
+            let sums: Vec<i32> = (0..rows * width).map(|index| sum(index % width)).collect();
+            let (zero_point, bounds) = [(-128, (-128, 127)), (255, (0, 255)), (3, (-20, 90)), (0, (0, 255))][round % 4];
+            let epilogue = Requantize::new(&factors, width, rounding, zero_point, bounds);
+            let expected = |row: usize, column: usize| {
+                let word = factors[column].apply(sums[row * width + column], rounding);
+                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
+            };
+            check(&epilogue, &sums, width, expected);
         }
     }
 

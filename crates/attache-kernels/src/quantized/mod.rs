@@ -14,6 +14,7 @@ mod dynamic;
 pub mod elementwise;
 mod epilogue;
 pub mod fixed_point;
+mod float_factors;
 pub mod functions;
 mod gemm;
 mod instances;

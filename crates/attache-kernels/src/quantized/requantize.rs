@@ -13,6 +13,7 @@
 use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
+use super::float_factors::Floats;
 use super::simd::{Factors, Scales};
 use crate::gemm::Target;
 
@@ -299,6 +300,116 @@ pub(super) unsafe fn with_avx512<const TWICE: bool, const SHRINKS: bool>(sums: S
                     _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
                 }
             }
+        }
+    }
+}
+
+/// Factors of sixteen adjacent columns as floats.
+#[derive(Clone, Copy)]
+struct Floats512 {
+    high: __m512,
+    low: __m512,
+    nudge: __m512i,
+    /// One half and the zero point.
+    plus: __m512,
+}
+
+/// Rounds downwards.
+const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+
+impl Floats512 {
+    /// # Safety
+    /// The processor must have AVX-512 F, and the floats of sixteen columns from `column` on must be readable.
+    #[inline(always)]
+    unsafe fn load(floats: &Floats, column: usize) -> Self {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            Self {
+                high: _mm512_loadu_ps(floats.high.add(column)),
+                low: _mm512_loadu_ps(floats.low.add(column)),
+                nudge: _mm512_loadu_si512(floats.nudges.add(column).cast()),
+                plus: _mm512_set1_ps(0.5 + floats.zero_point as f32),
+            }
+        }
+    }
+
+    /// Returns sixteen sums times their factors, plus the zero point.
+    /// # Safety
+    /// The processor must have AVX-512 F.
+    #[inline(always)]
+    unsafe fn apply(&self, sums: __m512i) -> __m512i {
+        /// `a | b & c`.
+        const OR_AND: i32 = 0b1111_1000;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let nudge = _mm512_ternarylogic_epi32::<OR_AND>(self.nudge, sums, _mm512_set1_epi32(i32::MIN));
+            let sums = _mm512_cvtepi32_ps(sums);
+            let low = _mm512_fmadd_round_ps::<DOWN>(sums, self.low, _mm512_castsi512_ps(nudge));
+            let scaled = _mm512_fmadd_round_ps::<DOWN>(sums, self.high, low);
+            _mm512_cvt_roundps_epi32::<DOWN>(_mm512_add_round_ps::<DOWN>(scaled, self.plus))
+        }
+    }
+}
+
+/// The range of results as words of 16 bits.
+#[derive(Clone, Copy)]
+struct Range512 {
+    low: __m512i,
+    high: __m512i,
+}
+
+impl Range512 {
+    /// Returns the bytes of sixteen clamped words, followed by those of sixteen others.
+    /// # Safety
+    /// The processor must have AVX-512 F, VL and BW.
+    #[inline(always)]
+    unsafe fn bytes(self, a: __m512i, b: __m512i) -> __m256i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let words = _mm512_max_epi16(_mm512_packs_epi32(a, b), self.low);
+            let bytes = _mm512_cvtepi16_epi8(_mm512_min_epi16(words, self.high));
+            // Words are packed four from each in turn.
+            _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7))
+        }
+    }
+}
+
+/// Requantizes sums with AVX-512 and factors as floats.
+///
+/// # Safety
+/// The processor must have AVX-512 F, VL and BW; otherwise as `Integers::requantize`.
+#[inline(always)]
+pub(super) unsafe fn rounding_down_with_avx512(sums: Sums, floats: Floats, to: Target<u8>) {
+    // SAFETY: guaranteed by the caller. A row of sums consists of whole vectors of sixteen words.
+    unsafe {
+        let [low, high] = [floats.bounds.0, floats.bounds.1].map(|bound| bound as i16);
+        let range = Range512 { low: _mm512_set1_epi16(low), high: _mm512_set1_epi16(high) };
+        let load = |source: *const i32| _mm512_loadu_si512(source.cast());
+        let first = Floats512::load(&floats, 0);
+        let (mut source, mut target) = (sums.start, to.start);
+        if sums.columns > 16 {
+            let second = Floats512::load(&floats, 16);
+            let mask = u32::MAX >> (32 - sums.columns);
+            for _ in 0..sums.rows {
+                let bytes = range.bytes(first.apply(load(source)), second.apply(load(source.add(16))));
+                match sums.columns {
+                    32 => _mm256_storeu_si256(target.cast(), bytes),
+                    _ => _mm256_mask_storeu_epi8(target.cast(), mask, bytes),
+                }
+                (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
+            }
+            return;
+        }
+        let (low, high) = (_mm512_set1_epi32(floats.bounds.0), _mm512_set1_epi32(floats.bounds.1));
+        let mask = (u32::MAX >> (32 - sums.columns)) as __mmask16;
+        for _ in 0..sums.rows {
+            let words = first.apply(load(source));
+            let bytes = _mm512_cvtepi32_epi8(_mm512_min_epi32(_mm512_max_epi32(words, low), high));
+            match sums.columns {
+                16 => _mm_storeu_si128(target.cast(), bytes),
+                _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
+            }
+            (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
         }
     }
 }

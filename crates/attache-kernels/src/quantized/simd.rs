@@ -8,6 +8,7 @@
 
 use super::epilogue::Sums;
 use super::fixed_point::divide_by_power;
+use super::float_factors::Floats;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 #[cfg(target_arch = "x86_64")]
@@ -396,6 +397,15 @@ pub trait Integers: Copy + Send + Sync {
                 self.store_bytes(words, scales.zero_point, scales.bounds, output, count.min(Self::LANES));
             }
         }
+    }
+    /// Whether there is [`Self::requantize_rounding_down`].
+    const ROUNDS_DOWN: bool = false;
+    /// Does as [`Self::requantize`], with factors as floats.
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn requantize_rounding_down(self, _: Sums, _: Floats, _: Target<u8>) {
+        unreachable!("called only where ROUNDS_DOWN is set")
     }
     /// Whether there is [`Self::interleave`], for words of four bytes.
     const INTERLEAVES: bool = false;

@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
+use super::float_factors::Floats;
 use super::requantize;
 use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES, Scales};
 use crate::gemm::Target;
@@ -232,6 +233,7 @@ impl Integers for Vnni {
     const LANES: usize = 16;
     const ROWS: usize = 12;
     const INTERLEAVES: bool = true;
+    const ROUNDS_DOWN: bool = true;
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -269,6 +271,11 @@ impl Integers for Vnni {
     unsafe fn requantize<const TWICE: bool, const SHRINKS: bool>(self, sums: Sums, by: Factors, to: Target<u8>) {
         // SAFETY: the token proves the features; the rest is guaranteed by the caller.
         unsafe { requantize::with_avx512::<TWICE, SHRINKS>(sums, by, to) }
+    }
+    #[inline(always)]
+    unsafe fn requantize_rounding_down(self, sums: Sums, by: Floats, to: Target<u8>) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::rounding_down_with_avx512(sums, by, to) }
     }
     #[inline(always)]
     unsafe fn requantize_in_floats(self, sums: Sums, by: Scales, to: Target<u8>) {

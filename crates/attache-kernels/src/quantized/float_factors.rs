@@ -1,0 +1,71 @@
+//! Fixed-point factors as floats, with which processors that can round each operation downwards get the results of
+//! [`Multiplier::apply`] in fewer instructions.
+//!
+//! Let the factor be `m·2^-s`, with `s = 31 + e`, and `h + l` the mantissa `m`, where `h` is `m` as a float: a multiple of
+//! 2⁷, so that `|l| ≤ 2⁶`. [`Rounding::Twice`] is `⌊(x·m + n) / 2^s + ½⌋` with `n = ±2³⁰` by the sign of `x`, and without `n`
+//! if `e` is 0; [`Rounding::Once`] is the same without `n`. Floats compute `v = x·l + n`, `w = v + x·h` and
+//! `⌊w / 2^s + ½⌋`, each rounded downwards.
+//!
+//! The result is at least `k` if `w ≥ t = (k − ½)·2^s`. A number that is rounded downwards is at least `t` if it was before,
+//! provided that `t` is a float, which it is. So this asks for `v ≥ t − x·h`, a multiple of 2⁷. Up to 2³¹ these multiples
+//! are floats, which makes the rounding of `v` harmless too, and for |x| ≤ 2²⁴ the magnitude of `v` is at most 2³¹. A greater
+//! `x` need not be a float, but with `e ≤ 14` its product is at least 2⁹, and the result is clamped.
+
+use super::fixed_point::{Multiplier, Rounding};
+
+/// The factors of all outputs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FloatFactors {
+    high: Vec<f32>,
+    low: Vec<f32>,
+    /// The magnitudes of `n`.
+    nudges: Vec<f32>,
+    /// The number of adjacent outputs from each one on that have such factors.
+    fitting: Vec<u32>,
+}
+
+/// Floats of adjacent outputs, from the first one on, followed by spare ones up to a whole vector; the zero point and the
+/// range of the results.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // what only kernels of x86 take
+pub struct Floats {
+    pub(super) high: *const f32,
+    pub(super) low: *const f32,
+    pub(super) nudges: *const f32,
+    pub(super) zero_point: i32,
+    /// The least and the greatest result, both signed or both unsigned numbers of 8 bits.
+    pub(super) bounds: (i32, i32),
+}
+
+impl FloatFactors {
+    /// Returns the floats of factors, of which some may be spare.
+    pub(super) fn new(factors: &[Multiplier], rounding: Rounding, zero_point: i32) -> Self {
+        let mut floats = Self::default();
+        for factor in factors {
+            let unit = 2f32.powi(factor.exponent.clamp(-31, 0) - 31);
+            let high = factor.mantissa as f32;
+            let is_nudged = rounding == Rounding::Twice && factor.exponent < 0;
+            floats.high.push(high * unit);
+            floats.low.push((i64::from(factor.mantissa) - high as i64) as f32 * unit);
+            floats.nudges.push(if is_nudged { 2f32.powi(30) * unit } else { 0.0 });
+        }
+        let mut run = 0;
+        for factor in factors.iter().rev() {
+            let fits = (-14..=0).contains(&factor.exponent) && (-128..=255).contains(&zero_point);
+            run = if fits { run + 1 } else { 0 };
+            floats.fitting.push(run);
+        }
+        floats.fitting.reverse();
+        floats
+    }
+
+    /// Returns the floats of `count` outputs from `first` on, if all of them have such factors.
+    #[inline(always)]
+    pub(super) fn of(&self, first: usize, count: usize, zero_point: i32, bounds: (i32, i32)) -> Option<Floats> {
+        if self.fitting.get(first).is_none_or(|fitting| (*fitting as usize) < count) {
+            return None;
+        }
+        let [high, low, nudges] = [&self.high, &self.low, &self.nudges].map(|values| values[first..].as_ptr());
+        Some(Floats { high, low, nudges, zero_point, bounds })
+    }
+}
