@@ -12,6 +12,15 @@ pub(crate) fn clamp(x: f32, lower: f32, upper: f32) -> f32 {
 /// the low bits of the sum's mantissa.
 const ROUND: f32 = 12_582_912.0;
 
+/// Returns the whole number nearest to a float of at most 2²² in magnitude, and the bits of its distance from that. Bits
+/// of distances are in their order, and those of NaN are the greatest.
+#[inline(always)]
+pub(crate) fn nearest(x: f32) -> (i32, i32) {
+    let shifted = x + ROUND;
+    let distance = (x - (shifted - ROUND)).abs();
+    (shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32, distance.to_bits() as i32)
+}
+
 /// Returns eˣ with an error of at most 2 ulp; infinity above 88.73, 0 below about −103.97.
 ///
 /// x = n ln 2 + r with |r| ≤ ln 2 / 2. eʳ is a minimax polynomial of degree 6. 2ⁿ is constructed from exponent bits in

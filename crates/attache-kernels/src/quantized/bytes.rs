@@ -16,10 +16,7 @@ impl Unfinished {
     /// parameters beyond 32 bits.
     pub(super) fn of(function: IntegerFunction) -> Option<(Self, Requantize)> {
         let (unfinished, finish) = match function {
-            IntegerFunction::Sum(Sum { operands: [left, right], subtract, finish }) => {
-                let operands = [ScaledByte::new(left)?, ScaledByte::new(right)?];
-                (Self::Sum(ScaledSum { operands, sign: if subtract { -1 } else { 1 } }), finish)
-            }
+            IntegerFunction::Sum(sum) => (Self::Sum(ScaledSum::new(sum)?), sum.finish),
             IntegerFunction::Product(Product { zero_points, finish }) => {
                 let fit = zero_points.iter().all(|zero_point| BYTES.contains(zero_point));
                 (Self::Product(fit.then_some(PlainProduct { zero_points })?), finish)
@@ -33,7 +30,7 @@ impl Unfinished {
 }
 
 /// The values of bytes, signed or not.
-const BYTES: std::ops::RangeInclusive<i32> = -128..=255;
+pub(super) const BYTES: std::ops::RangeInclusive<i32> = -128..=255;
 
 /// An [`OperandScaling`] of bytes whose intermediate results fit 32 bits.
 ///
@@ -77,6 +74,14 @@ impl ScaledByte {
 pub(super) struct ScaledSum {
     operands: [ScaledByte; 2],
     sign: i32,
+}
+
+impl ScaledSum {
+    /// Returns `None` for parameters beyond 32 bits.
+    pub(super) fn new(Sum { operands: [left, right], subtract, .. }: Sum) -> Option<Self> {
+        let operands = [ScaledByte::new(left)?, ScaledByte::new(right)?];
+        Some(Self { operands, sign: if subtract { -1 } else { 1 } })
+    }
 }
 
 impl Formula for ScaledSum {

@@ -1,6 +1,10 @@
 //! Element-wise functions of two quantized operands with broadcasting.
 
+use std::sync::OnceLock;
+
 use super::bytes::Unfinished;
+use super::epilogue::Requantize;
+use super::float_sums::FloatSum;
 use super::simd::scale_in_floats;
 use super::{Multiplier, Rounding, Stored};
 use crate::elementwise::broadcast::{Walk, check};
@@ -271,27 +275,14 @@ pub(super) fn binary_of<T: Stored>(
     let right = if repeats > 1 { &repeated } else { right };
     walk.join(repeats);
     let (rows, length) = (walk.rows(), output.len());
-    // The last step of functions of bytes has kernels of its own; to prepare it takes as long as some hundred elements.
     let is_long = T::MOST - T::LEAST == 255 && length >= LEAST_LONG && !cfg!(attache_small);
+    if is_long && !cfg!(attache_small) && rows == 1 && walk.steps == [1, 1] {
+        return Adjacent::new(function).apply(engine, [left, right], output);
+    }
+    // The last step of functions of bytes has kernels of its own; to prepare it takes as long as some hundred elements.
     let unfinished = if is_long { Unfinished::of(function) } else { None };
     let each = if unfinished.is_some() { 0.5 } else { 1.0 };
     let parts = engine.tasks(length as f64 * each, length);
-    if let Some((unfinished, requantize)) = &unfinished
-        && !cfg!(attache_small)
-        && rows == 1
-        && walk.steps == [1, 1]
-    {
-        let chunk = length.div_ceil(parts).next_multiple_of(BLOCK);
-        return engine.for_each_chunk(output, chunk, |task, output| {
-            let mut words = [0; BLOCK];
-            for (index, results) in output.chunks_mut(BLOCK).enumerate() {
-                let place = task * chunk + index * BLOCK;
-                let [left, right] = [left, right].map(|operand| &operand[place..][..results.len()]);
-                unfinished.of_elements(engine.isa, [left, right], &mut words[..results.len()]);
-                requantize.words(engine.isa, &words, bytemuck::cast_slice_mut(results));
-            }
-        });
-    }
     // Each task gets whole rows, or a part of the only row.
     let chunk = if rows > 1 { rows.div_ceil(parts) * walk.row } else { length.div_ceil(parts) };
     let apply = |left: &mut Block, right: &Block, results: &mut [T]| match &unfinished {
@@ -309,6 +300,52 @@ pub(super) fn binary_of<T: Stored>(
         let operands = [left, right];
         Chunk { operands, walk: &walk, start: task * chunk, output, apply: &apply }.compute(engine.isa);
     });
+}
+
+/// A function of bytes for operands without broadcasting.
+struct Adjacent {
+    function: IntegerFunction,
+    floats: Option<FloatSum>,
+    /// What computes elements that `floats` leaves, once that is needed.
+    unfinished: OnceLock<Option<(Unfinished, Requantize)>>,
+}
+
+impl Adjacent {
+    fn new(function: IntegerFunction) -> Self {
+        let floats = match function {
+            IntegerFunction::Sum(sum) => FloatSum::new(sum),
+            _ => None,
+        };
+        Self { function, floats, unfinished: OnceLock::new() }
+    }
+
+    fn apply<T: Stored>(&self, engine: Engine, operands: [&[T]; 2], output: &mut [T]) {
+        let each = if self.floats.is_some() { 0.2 } else { 0.5 };
+        let parts = engine.tasks(output.len() as f64 * each, output.len());
+        let chunk = output.len().div_ceil(parts).next_multiple_of(BLOCK);
+        engine.for_each_chunk(output, chunk, |task, output| {
+            let operands = operands.map(|operand| &operand[task * chunk..][..output.len()]);
+            let done = self.floats.map_or(0, |floats| floats.apply(engine.isa, operands, output));
+            self.apply_in_integers(engine.isa, operands.map(|operand| &operand[done..]), &mut output[done..]);
+        });
+    }
+
+    fn apply_in_integers<T: Stored>(&self, isa: Isa, operands: [&[T]; 2], output: &mut [T]) {
+        let [mut words, mut others] = [[0; BLOCK]; 2];
+        for (index, results) in output.chunks_mut(BLOCK).enumerate() {
+            let [left, right] = operands.map(|operand| &operand[index * BLOCK..][..results.len()]);
+            let words = &mut words[..];
+            if let Some((unfinished, requantize)) = self.unfinished.get_or_init(|| Unfinished::of(self.function)) {
+                unfinished.of_elements(isa, [left, right], &mut words[..results.len()]);
+                requantize.words(isa, words, bytemuck::cast_slice_mut(results));
+            } else {
+                run(isa, Widen { operand: left, step: 1, block: &mut words[..results.len()] });
+                run(isa, Widen { operand: right, step: 1, block: &mut others[..results.len()] });
+                self.function.apply(isa, &mut words[..results.len()], &others);
+                run(isa, Truncate { words, results });
+            }
+        }
+    }
 }
 
 /// Elements that are computed at a time, so few that they stay in the first-level cache as `i32`.

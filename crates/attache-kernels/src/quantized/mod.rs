@@ -15,6 +15,7 @@ pub mod elementwise;
 mod epilogue;
 pub mod fixed_point;
 mod float_factors;
+mod float_sums;
 pub mod functions;
 mod gemm;
 mod instances;
