@@ -41,15 +41,19 @@ pub fn exponentials(scale: f64) -> Vec<i32> {
     differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect()
 }
 
-/// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements. `scale` is the real value per
-/// quantization step, times beta. The output, of 8 or 16 bits, has scale 1/256 or 1/65536 and the smallest value of the
+/// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements, with the table of [`exponentials`]. The output, of 8 or 16 bits, has scale 1/256 or 1/65536 and the smallest value of the
 /// type as zero point.
 ///
 /// # Panics
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
-pub fn softmax<T: Stored, O: Stored>(engine: Engine, input: &[T], output: &mut [O], depth: usize, scale: f64) {
-    let exponentials = exponentials(scale);
+pub fn softmax<T: Stored, O: Stored>(
+    engine: Engine,
+    input: &[T],
+    output: &mut [O],
+    depth: usize,
+    exponentials: &[i32],
+) {
     let bits = 8 * size_of::<O>() as i32;
     for_each_row(engine, input, output, depth, |input, output| {
         let largest = maximum(input);
@@ -239,7 +243,7 @@ mod tests {
         let total: f64 = exponentials.iter().sum();
         let engine = Engine::new(&Serial);
         let (mut narrow, mut logarithms) = ([0i8; 7], [0i8; 7]);
-        softmax(engine, &input, &mut narrow, 7, scale);
+        softmax(engine, &input, &mut narrow, 7, &super::exponentials(scale));
         LogSoftmax::new(scale).apply(engine, &input, &mut logarithms, 7);
         let mut int16 = [0i16; 7];
         Int16Softmax::new(scale).apply(engine, &input.map(i16::from), &mut int16, 7);

@@ -55,19 +55,20 @@ impl Softmax {
         let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
         let from = QuantizationParameters::new(input.data_type, input.quantization)?;
         check_scale([input.data_type, output.data_type], output.quantization)?;
-        let scale = f64::from(from.scale) * f64::from(self.beta);
-        match (input.data_type, output.data_type) {
-            (DataType::Int8, DataType::Int8) => softmax_of::<i8, i8>(engine, &input, output, depth, scale)?,
-            (DataType::UInt8, DataType::UInt8) => softmax_of::<u8, u8>(engine, &input, output, depth, scale)?,
-            (DataType::Int8, _) => softmax_of::<i8, i16>(engine, &input, output, depth, scale)?,
-            (DataType::UInt8, _) => softmax_of::<u8, i16>(engine, &input, output, depth, scale)?,
-            _ => {
-                // This product is computed in float32, like in TensorFlow Lite.
-                let scale = f64::from(from.scale * self.beta);
-                let softmax = eval.cache.get_or_make(|| stored::Int16Softmax::new(scale));
-                softmax.apply(engine, input.values()?, output.values()?, depth);
-            }
+        if input.data_type != DataType::Int16 {
+            let scale = f64::from(from.scale) * f64::from(self.beta);
+            let exponentials = eval.cache.get_or_make(|| stored::exponentials(scale));
+            return match (input.data_type, output.data_type) {
+                (DataType::Int8, DataType::Int8) => softmax_of::<i8, i8>(engine, &input, output, depth, exponentials),
+                (DataType::UInt8, DataType::UInt8) => softmax_of::<u8, u8>(engine, &input, output, depth, exponentials),
+                (DataType::Int8, _) => softmax_of::<i8, i16>(engine, &input, output, depth, exponentials),
+                _ => softmax_of::<u8, i16>(engine, &input, output, depth, exponentials),
+            };
         }
+        // This product is computed in float32, like in TensorFlow Lite.
+        let scale = f64::from(from.scale * self.beta);
+        let softmax = eval.cache.get_or_make(|| stored::Int16Softmax::new(scale));
+        softmax.apply(engine, input.values()?, output.values()?, depth);
         Ok(())
     }
 }
@@ -77,9 +78,9 @@ fn softmax_of<T: Stored, O: Stored>(
     input: &TensorRef<'_>,
     output: &mut TensorMut<'_>,
     depth: usize,
-    scale: f64,
+    exponentials: &[i32],
 ) -> Result<(), OpError> {
-    stored::softmax::<T, O>(engine, input.values()?, output.values()?, depth, scale);
+    stored::softmax::<T, O>(engine, input.values()?, output.values()?, depth, exponentials);
     Ok(())
 }
 
