@@ -2,7 +2,7 @@
 
 use super::{Multiplier, Rounding, ScaleAndZero, Stored};
 use crate::Engine;
-use crate::math::truncated;
+use crate::math::{clamp, nearest, truncated};
 use crate::simd::{Multiversioned, Simd};
 
 /// Quantizes floats to the nearest values, ties away from zero, saturated to the type. NaN becomes the zero
@@ -21,7 +21,15 @@ pub(super) fn quantize_to<T: Stored>(
     output: &mut [T],
     (scale, zero_point): ScaleAndZero,
 ) {
-    map(engine, input, output, Quantize { scale, zero_point });
+    let exact = Quantize { scale, zero_point };
+    match Reciprocal::new::<T>(exact) {
+        Some(reciprocal) if !cfg!(attache_small) => {
+            for_each_chunk(engine, input, output, |input, output| {
+                engine.isa.dispatch(Blocks { reciprocal, input, output });
+            });
+        }
+        _ => map(engine, input, output, exact),
+    }
 }
 
 /// Returns the quantized value of a float as in [`quantize`], but not yet saturated to a type.
@@ -94,6 +102,70 @@ impl Quantize {
     }
 }
 
+/// Elements that are computed again together where a product with the reciprocal is too close to a tie.
+const BLOCK: usize = 32;
+
+/// Quantization to bytes by a product instead of a quotient, where that decides.
+#[derive(Clone, Copy)]
+struct Reciprocal {
+    factor: f32,
+    range: (f32, f32),
+    exact: Quantize,
+}
+
+impl Reciprocal {
+    /// The greatest distance from a whole number at which the product decides. Product and quotient have a magnitude of at
+    /// most 2⁹ before they are clamped, and differ by at most four roundings of 2⁻²⁴ of it.
+    const REACH: f32 = 0.5 - 1.0 / 4096.0;
+
+    /// Returns `None` for types, zero points and scales that this does not hold for.
+    fn new<T: Stored>(exact: Quantize) -> Option<Self> {
+        let is_byte = T::MOST - T::LEAST == 255 && (T::LEAST..=T::MOST).contains(&exact.zero_point);
+        let is_normal = (1e-30..1e30).contains(&exact.scale);
+        let bound = |bound: i32| (bound - exact.zero_point) as f32;
+        let range = (bound(T::LEAST), bound(T::MOST));
+        (is_byte && is_normal).then(|| Self { factor: 1.0 / exact.scale, range, exact })
+    }
+
+    /// Writes the elements, and returns whether products decide all of them.
+    #[inline(always)]
+    fn apply<T: Stored>(self, input: &[f32; BLOCK], output: &mut [T; BLOCK]) -> bool {
+        let mut furthest = 0;
+        for (value, x) in output.iter_mut().zip(input) {
+            let (whole, distance) = nearest(clamp(x * self.factor, self.range.0, self.range.1));
+            furthest = furthest.max(distance);
+            *value = T::truncate(whole.wrapping_add(self.exact.zero_point));
+        }
+        furthest < Self::REACH.to_bits() as i32
+    }
+}
+
+/// Kernel that quantizes block by block.
+struct Blocks<'a, T> {
+    reciprocal: Reciprocal,
+    input: &'a [f32],
+    output: &'a mut [T],
+}
+
+impl<T: Stored> Multiversioned for Blocks<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { reciprocal, input, output } = self;
+        let ((input, rest), (output, last)) = (input.as_chunks::<BLOCK>(), output.as_chunks_mut::<BLOCK>());
+        let exactly = |input: &[f32], output: &mut [T]| {
+            output.iter_mut().zip(input).for_each(|(value, x)| *value = reciprocal.exact.apply(*x));
+        };
+        for (input, output) in input.iter().zip(output) {
+            if !reciprocal.apply(input, output) {
+                exactly(input, output);
+            }
+        }
+        exactly(rest, last);
+    }
+}
+
 impl<T: Stored> Conversion<f32, T> for Quantize {
     #[inline(always)]
     fn apply(self, x: f32) -> T {
@@ -130,12 +202,18 @@ impl<I: Into<i32>, T: Stored> Conversion<I, T> for Requantize {
 }
 
 fn map<I: Copy + Sync, O: Send, F: Conversion<I, O>>(engine: Engine, input: &[I], output: &mut [O], conversion: F) {
+    for_each_chunk(engine, input, output, |input, output| engine.isa.dispatch(Map { input, output, conversion }));
+}
+
+fn for_each_chunk<I: Sync, O: Send>(
+    engine: Engine,
+    input: &[I],
+    output: &mut [O],
+    convert: impl Fn(&[I], &mut [O]) + Sync,
+) {
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.3, output.len())).max(1);
-    engine.for_each_chunk(output, chunk, |task, output| {
-        let input = &input[task * chunk..][..output.len()];
-        engine.isa.dispatch(Map { input, output, conversion });
-    });
+    engine.for_each_chunk(output, chunk, |task, output| convert(&input[task * chunk..][..output.len()], output));
 }
 
 struct Map<'a, I, O, F> {
@@ -180,6 +258,27 @@ mod tests {
             let mut narrow = vec![0i16; wide.len()];
             requantize(engine, &wide, &mut narrow, factor);
             assert!(narrow.iter().zip(&wide).all(|(y, x)| *y == i16::saturate(requantized(*x, factor))));
+        }
+    }
+
+    #[test]
+    fn floats_next_to_ties_are_rounded_as_their_quotients() {
+        for scale in [0.37f32, 1.0, 0.007_843_138, 3.0, 1.1e-30, 1e-38] {
+            let near = |half: i32| {
+                (-2..=2)
+                    .map(move |step| f32::from_bits((half as f32 * 0.5 * scale).to_bits().wrapping_add_signed(step)))
+            };
+            let reals: Vec<f32> = (-600..600).flat_map(near).chain([f32::NAN, f32::INFINITY, -0.0]).collect();
+            for isa in Isa::available() {
+                for zero_point in [0, 3, 127, 255] {
+                    let mut stored = vec![0u8; reals.len()];
+                    quantize(Engine { isa, parallel: &Serial }, &reals, &mut stored, (scale, zero_point));
+                    for (x, stored) in reals.iter().zip(&stored) {
+                        let expected = quantized(*x, (scale, zero_point)).clamp(0, 255);
+                        assert_eq!(i32::from(*stored), expected, "{} {x} / {scale} + {zero_point}", isa.name());
+                    }
+                }
+            }
         }
     }
 
