@@ -8,13 +8,18 @@ use crate::Engine;
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     values: Vec<T>,
+    /// What every entry differs by from the value it is for, if that is the same for all.
+    difference: Option<i32>,
 }
 
 impl<T: Stored> Table<T> {
     /// Creates the table of `function`, which maps each quantized value of type `I` to a quantized result.
     /// Results are saturated to `T`.
     pub fn new<I: Stored>(function: impl Fn(i32) -> i32) -> Self {
-        Self { values: (I::LEAST..=I::MOST).map(|stored| T::saturate(function(stored))).collect() }
+        let values: Vec<T> = (I::LEAST..=I::MOST).map(|stored| T::saturate(function(stored))).collect();
+        let first = values[0].into() - I::LEAST;
+        let is_sum = (I::LEAST..).zip(&values).all(|(stored, value)| (*value).into() - stored == first);
+        Self { values, difference: is_sum.then_some(first) }
     }
 
     /// Writes the table's entry for every element of `input` to `output`. The table must have been created
@@ -28,7 +33,12 @@ impl<T: Stored> Table<T> {
         let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
         let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.5, output.len())).max(1);
         engine.for_each_chunk(output, chunk, |task, output| {
-            for (value, stored) in output.iter_mut().zip(&input[task * chunk..]) {
+            let input = &input[task * chunk..];
+            if let (Some(difference), false) = (self.difference, cfg!(attache_small)) {
+                let sum = |stored: &I| T::truncate((*stored).into() + difference);
+                return output.iter_mut().zip(input).for_each(|(value, stored)| *value = sum(stored));
+            }
+            for (value, stored) in output.iter_mut().zip(input) {
                 *value = values[((*stored).into() - I::LEAST) as usize];
             }
         });
@@ -125,6 +135,8 @@ mod tests {
         let mut output = vec![0; 256];
         table.apply(Engine::new(&Serial), &input, &mut output);
         assert!(input.iter().zip(&output).all(|(x, y)| i32::from(*y) == (i32::from(*x) * 2 + 100).clamp(0, 255)));
+        Table::<u8>::new::<i8>(|stored| stored + 128).apply(Engine::new(&Serial), &input, &mut output);
+        assert!(input.iter().zip(&output).all(|(x, y)| i32::from(*y) == i32::from(*x) + 128));
     }
 
     #[test]
