@@ -21,9 +21,10 @@ mod integers;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use attache_base::{Activation, DataType, Quantization, Shape};
+use attache_base::{Activation, DataType, Quantization, Serial, Shape};
 use attache_graph::{Eval, Fact, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
+use attache_kernels::elementwise::{self, Unary};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 
 use crate::definition::one_of;
@@ -403,10 +404,6 @@ fn normalize(values: &mut [f32]) {
     values.iter_mut().for_each(|value| *value *= scale);
 }
 
-fn logistic(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
-}
-
 /// Clamps the magnitude of a value to `limit`; 0 means no limit.
 fn clip(value: f32, limit: f32) -> f32 {
     if limit > 0.0 { value.clamp(-limit, limit) } else { value }
@@ -418,13 +415,16 @@ impl SequenceLstm {
         Ok(Extents::new(shapes, self.layout)?.output(self.layout))
     }
 
-    fn activate(&self, x: f32) -> f32 {
-        self.activation.bounds().map_or_else(|| x.tanh(), |(low, high)| x.max(low).min(high))
+    fn activate(&self, engine: Engine, values: &mut [f32]) {
+        match self.activation.bounds() {
+            Some((low, high)) => values.iter_mut().for_each(|x| *x = x.max(low).min(high)),
+            None => elementwise::unary_in_place(engine, Unary::Tanh, values),
+        }
     }
 
     /// Computes one step of one sequence from its gates' sums of products: updates the cells, and replaces
     /// the output gate's sums by the output before its projection.
-    fn step(&self, gates: &[Gate<'_>], sums: &mut [f32], cells: &mut [f32]) {
+    fn step(&self, engine: Engine, gates: &[Gate<'_>], sums: &mut [f32], cells: &mut [f32]) {
         let mut parts: Vec<_> = sums.chunks_exact_mut(cells.len()).collect();
         let [inputs @ .., forgets, candidates, outputs] = &mut parts[..] else { return };
         let [before @ .., output] = gates else { return };
@@ -434,13 +434,20 @@ impl SequenceLstm {
         let [.., forget, candidate] = before else { return };
         forget.complete(forgets, cells);
         candidate.complete(candidates, cells);
+        inputs.iter_mut().for_each(|input| elementwise::unary_in_place(engine, Unary::Logistic, input));
+        elementwise::unary_in_place(engine, Unary::Logistic, forgets);
+        self.activate(engine, candidates);
         for (place, cell) in cells.iter_mut().enumerate() {
-            let kept = logistic(forgets[place]);
-            let taken = inputs.first().map_or(1.0 - kept, |input| logistic(input[place]));
-            *cell = clip(kept * *cell + taken * self.activate(candidates[place]), self.cell_clip);
+            let kept = forgets[place];
+            let taken = inputs.first().map_or(1.0 - kept, |input| input[place]);
+            *cell = clip(kept * *cell + taken * candidates[place], self.cell_clip);
         }
         output.complete(outputs, cells);
-        outputs.iter_mut().zip(&*cells).for_each(|(sum, cell)| *sum = logistic(*sum) * self.activate(*cell));
+        elementwise::unary_in_place(engine, Unary::Logistic, outputs);
+        let activated = candidates;
+        activated.copy_from_slice(cells);
+        self.activate(engine, activated);
+        outputs.iter_mut().zip(&**activated).for_each(|(output, cell)| *output *= cell);
     }
 
     /// Runs all steps, starting from the values of the state variables, which it updates.
@@ -456,6 +463,7 @@ impl SequenceLstm {
         let (rows, features) = (extents.gates() * cells, extents.features());
         let (mut inputs, mut sums, mut made) =
             (vec![0.0; batches * features], vec![0.0; batches * rows], vec![0.0; batches * cells]);
+        let engine = Engine::new(&Serial);
         for time in 0..times {
             for batch in 0..batches {
                 let row = extents.row(time, batch, self);
@@ -466,7 +474,7 @@ impl SequenceLstm {
             products.sum(&inputs, &state, &mut sums);
             let sequences = sums.chunks_exact_mut(rows).zip(cell_state.chunks_exact_mut(cells));
             for ((sums, cell), made) in sequences.zip(made.chunks_exact_mut(cells)) {
-                self.step(&gates, sums, cell);
+                self.step(engine, &gates, sums, cell);
                 // The output is at the end of the gates' row.
                 made.copy_from_slice(&sums[rows - cells..]);
             }
