@@ -74,7 +74,7 @@ impl Layout {
         kernels: &[Kernel],
         constants: Vec<ValueId>,
         storages: &StorageFormats,
-        LayoutConstraints { alignment, apart }: LayoutConstraints,
+        LayoutConstraints { alignment, apart, readers }: LayoutConstraints<'_>,
     ) -> Self {
         let roots = roots(program);
         let root = |id: ValueId| roots[id.index()];
@@ -87,6 +87,13 @@ impl Layout {
             for id in kernel.reads() {
                 if let Some(life) = &mut lives[root(id).index()] {
                     life.last = step;
+                }
+            }
+        }
+        for [kernel, reader] in readers {
+            for id in kernels[*kernel].reads() {
+                if let Some(life) = &mut lives[root(id).index()] {
+                    life.last = life.last.max(*reader);
                 }
             }
         }
@@ -126,11 +133,13 @@ impl Layout {
 
 /// The constraints that a device and a submission method impose on the locations of values.
 #[derive(Clone, Copy, Debug)]
-pub struct LayoutConstraints {
+pub struct LayoutConstraints<'a> {
     /// Alignment in bytes of the offset of every value.
     pub alignment: usize,
     /// Whether no kernel may read the bank that it writes.
     pub apart: bool,
+    /// Pairs of kernels, as indices, of which the second one, a later one, may read what the first one reads.
+    pub readers: &'a [[usize; 2]],
 }
 
 impl ArenaOverhead {
@@ -192,7 +201,7 @@ mod tests {
         program.outputs = vec![c, reshaped, input];
         let kernels = fuse(&program, &DeviceLimits::default());
         let storages = StorageFormats::new(&program, StorageFormat::F32);
-        let rules = |apart| LayoutConstraints { alignment: 256, apart };
+        let rules = |apart| LayoutConstraints { alignment: 256, apart, readers: &[] };
         let lay_out = |apart| Layout::new(&program, &kernels, Vec::new(), &storages, rules(apart));
         let layout = lay_out(true);
         assert_eq!(layout.locations[reshaped.index()], layout.locations[b.index()]);

@@ -17,14 +17,18 @@ pub struct InPlace {
     pub output: usize,
     /// What is dispatched in place of the dispatch.
     pub form: Dispatch,
+    /// The dispatch that reads the output, and what is dispatched in place of both, if there is that: the dispatch is then
+    /// left out.
+    pub reader: Option<(usize, Dispatch)>,
 }
 
 impl InPlace {
-    /// Whether there are such a dispatch, and such an input and output of the same size.
+    /// Whether there are such dispatches, and such an input and output of the same size.
     pub(super) fn fits(&self, plan: &Plan) -> bool {
         let (input, output) = (plan.inputs.get(self.input), plan.outputs.get(self.output));
         let is_alike = input.zip(output).is_some_and(|(input, output)| *input == output.size);
-        is_alike && self.dispatch < plan.dispatches.len()
+        let is_later = |(reader, _): &(usize, Dispatch)| (self.dispatch + 1..plan.dispatches.len()).contains(reader);
+        is_alike && self.dispatch < plan.dispatches.len() && self.reader.as_ref().is_none_or(is_later)
     }
 }
 

@@ -224,9 +224,18 @@ impl Plan {
         self.weights.partition_point(|weight| weight.offset < offset)
     }
 
-    /// Returns an iterator over the dispatches, and over their other forms after them.
+    /// Returns an iterator over the dispatches, over the other forms of those that update after them, and over those of
+    /// readers at the end.
     pub(crate) fn all_dispatches(&self) -> impl Iterator<Item = &Dispatch> {
-        self.dispatches.iter().chain(self.in_place.iter().map(|in_place| &in_place.form))
+        self.numbered_dispatches().map(|(_, dispatch)| dispatch)
+    }
+
+    /// Returns an iterator like [`Plan::all_dispatches`], with the index of the dispatch in whose place each one is.
+    pub(crate) fn numbered_dispatches(&self) -> impl Iterator<Item = (usize, &Dispatch)> {
+        let updates = self.in_place.iter().map(|in_place| (in_place.dispatch, &in_place.form));
+        let readers = self.in_place.iter().filter_map(|in_place| in_place.reader.as_ref());
+        let readers = readers.map(|(reader, form)| (*reader, form));
+        self.dispatches.iter().enumerate().chain(updates).chain(readers)
     }
 
     /// Returns, for each of [`Plan::all_dispatches`], the source of its shader and the number of buffers that it binds after

@@ -9,8 +9,8 @@ mod select;
 use crate::kernel::Kernel;
 use crate::wgsl::{Context, Shader};
 
-pub(crate) use select::write_in_place;
 pub use select::{variants, write};
+pub(crate) use select::{write_in_place, write_updating};
 
 /// One way to implement a kind of kernel as compute shaders.
 pub(crate) struct Variant {

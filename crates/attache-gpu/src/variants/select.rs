@@ -3,8 +3,8 @@
 use attache_gpu_ir::Program;
 
 use super::{Computes, GeneratedKernel, Variant, VariantRequirement, convolution, elementwise, reduction};
-use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice};
-use crate::wgsl::{Context, Shader};
+use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice, View};
+use crate::wgsl::{Binding, Context, Shader};
 
 impl VariantChoice {
     /// Returns the choice of the variant named `text`; `None` if no variant has that name.
@@ -112,4 +112,24 @@ pub(crate) fn write_in_place(
 ) -> Shader {
     let context = Context { program, storages, limits, views: &kernel.views, maps: &kernel.maps };
     elementwise::update::write_in_place(&context, kernel)
+}
+
+/// Generates the shader of a product that also does the update which makes its right matrix, like [`write_in_place`];
+/// `None` if it does not do both, or binds more than the limits allow. `planned` is the shader of the product alone.
+pub(crate) fn write_updating(
+    program: &Program,
+    ([update, product], planned): ([&Kernel; 2], &Shader),
+    storages: &StorageFormats,
+    limits: &DeviceLimits,
+) -> Option<Shader> {
+    if planned.variant != convolution::matmul_group::VARIANT.name {
+        return None;
+    }
+    let views: Vec<View> = product.views.iter().chain(&update.views).cloned().collect();
+    let maps = product.prologue.as_ref().map_or(&product.maps, |first| &first.maps);
+    let context = Context { program, storages, limits, views: &views, maps };
+    let shader = convolution::matmul_group::write_updating(&context, product, update)?;
+    let is_value = |binding: &Binding| matches!(binding, Binding::Read(_) | Binding::Write(..));
+    let fits = shader.bindings.len() <= limits.max_bindings && shader.bindings.iter().all(is_value);
+    fits.then_some(shader)
 }

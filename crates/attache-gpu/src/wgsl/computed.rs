@@ -12,11 +12,11 @@ use crate::wgsl::{Context, Writer, keeps_vectors};
 /// Binds a value for reading like [`Writer::read`], where one of the kernel's maps may compute it, or the source of its
 /// view.
 pub(crate) fn elements(writer: &mut Writer<'_>, context: &Context<'_>, id: ValueId, vector_width: usize) -> Array {
-    within(writer, context, (context.maps, "map"), id, vector_width)
+    elements_of(writer, context, (context.maps, "map"), id, vector_width)
 }
 
 /// Like [`elements`], where these maps may compute the value. The names of their functions start with `name`.
-fn within(
+pub(crate) fn elements_of(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
     (maps, name): (&[Kernel], &str),
@@ -70,7 +70,7 @@ fn concatenated(
     let run = |id: &ValueId| context.program.shape(*id)[axis..].iter().product::<usize>();
     let width = if kernel.inputs.iter().all(|id| run(id).is_multiple_of(vector_width)) { vector_width } else { 1 };
     let arrays: Vec<Array> =
-        kernel.inputs.iter().map(|id| within(writer, context, (&kernel.maps, name), *id, width)).collect();
+        kernel.inputs.iter().map(|id| elements_of(writer, context, (&kernel.maps, name), *id, width)).collect();
     finish(writer, context, kernel, (&format!("{name}finish"), vector_width));
     let total = writer.param(kernel.inputs.iter().map(run).sum::<usize>() / width);
     let loaded = vector("f32", width);

@@ -15,6 +15,7 @@ mod validation;
 mod async_runs;
 mod bound;
 mod carried;
+mod carried_attention;
 mod carried_forms;
 mod compiled;
 mod device;

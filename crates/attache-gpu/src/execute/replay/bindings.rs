@@ -12,7 +12,7 @@ use crate::bind::{
 };
 use crate::device::Device;
 use crate::kernel::GpuError;
-use crate::plan::{BoundRange, BufferRange, InPlace, Plan, PlanBuffer};
+use crate::plan::{BoundRange, BufferRange, Dispatch, InPlace, Plan, PlanBuffer};
 
 /// Memory that an input or output is bound to. Everything has been checked.
 pub(super) struct Bound {
@@ -200,16 +200,32 @@ impl Bindings {
         from.is_same(to) && is_sole && is_there
     }
 
-    /// Returns in which form a dispatch runs: its index, or that of another form, among [`Plan::all_dispatches`].
-    pub(super) fn form(&self, plan: &Plan, dispatch: usize) -> usize {
-        let form = self.forms.iter().find(|form| plan.in_place[**form].dispatch == dispatch);
-        form.map_or(dispatch, |form| plan.dispatches.len() + form)
+    /// Returns in which form a dispatch runs: its index, or that of another form, among [`Plan::all_dispatches`]. `None` if it
+    /// is left out.
+    pub(super) fn form(&self, plan: &Plan, dispatch: usize) -> Option<usize> {
+        let (of_updates, of_readers) = (plan.dispatches.len(), plan.dispatches.len() + plan.in_place.len());
+        for form in &self.forms {
+            let InPlace { dispatch: update, reader, .. } = &plan.in_place[*form];
+            let reads = |reader: &Option<(usize, Dispatch)>| reader.as_ref().is_some_and(|(at, _)| *at == dispatch);
+            if *update == dispatch {
+                return reader.is_none().then_some(of_updates + form);
+            } else if reads(reader) {
+                return Some(of_readers + plan.in_place[..*form].iter().filter(|form| form.reader.is_some()).count());
+            }
+        }
+        Some(dispatch)
+    }
+
+    /// Whether a barrier is needed before a dispatch: its own, or that of the dispatches before it that are left out.
+    pub(super) fn needs_barrier(&self, plan: &Plan, dispatch: usize) -> bool {
+        let left_out = (0..dispatch).rev().take_while(|dispatch| self.form(plan, *dispatch).is_none());
+        left_out.chain([dispatch]).any(|dispatch| plan.dispatches[dispatch].needs_barrier)
     }
 
     /// Returns what a dispatch binds in the form in which it runs.
     pub(super) fn bound<'a>(&self, plan: &'a Plan, dispatch: usize) -> &'a [BoundRange] {
-        let form = self.form(plan, dispatch).checked_sub(plan.dispatches.len());
-        form.map_or(&plan.dispatches[dispatch], |form| &plan.in_place[form].form).bindings.as_slice()
+        let form = self.form(plan, dispatch).and_then(|form| plan.all_dispatches().nth(form));
+        form.map_or(&[], |form| &form.bindings)
     }
 
     pub(super) fn shape(&self) -> Shape {

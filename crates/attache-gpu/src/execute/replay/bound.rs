@@ -161,9 +161,8 @@ impl BoundRuns {
         };
         let Commands { raw, sets, .. } = &commands.recorded[index];
         if piece.is_variable {
-            dispatches(context.plan, piece)
-                .zip(sets)
-                .for_each(|(dispatch, set)| self.write_set(context, dispatch, *set));
+            let dispatches = self.dispatches(context.plan, piece).zip(sets);
+            dispatches.for_each(|(dispatch, set)| self.write_set(context, dispatch, *set));
         }
         self.begin(*raw)?;
         self.record_steps(context, piece, (*raw, sets));
@@ -175,8 +174,7 @@ impl BoundRuns {
     /// Allocates a command buffer for a piece, and descriptor sets if it varies.
     fn new_commands(&mut self, context: &Context<'_>, piece: &Piece) -> Result<Commands, GpuError> {
         let raw = self.command_buffer(context)?;
-        let own: Vec<usize> =
-            dispatches(context.plan, piece).map(|index| self.bindings.form(context.plan, index)).collect();
+        let own: Vec<usize> = self.dispatches(context.plan, piece).map(|(_, form)| form).collect();
         let (descriptors, sets) = match piece.is_variable && !own.is_empty() {
             true => context.recorder.new_sets(&own)?,
             false => (vk::DescriptorPool::null(), own.iter().map(|index| context.stream_sets[*index]).collect()),
@@ -184,9 +182,14 @@ impl BoundRuns {
         Ok(Commands { raw, descriptors, sets, last: 0 })
     }
 
-    fn write_set(&self, context: &Context<'_>, dispatch: usize, set: vk::DescriptorSet) {
+    /// Returns the dispatches among the steps of a piece, each with the form in which it runs, without those left out.
+    fn dispatches(&self, plan: &Plan, piece: &Piece) -> impl Iterator<Item = (usize, usize)> {
+        dispatches(plan, piece).filter_map(|dispatch| Some((dispatch, self.bindings.form(plan, dispatch)?)))
+    }
+
+    fn write_set(&self, context: &Context<'_>, (dispatch, form): (usize, usize), set: vk::DescriptorSet) {
         let Context { plan, recorder, slot, .. } = context;
-        let (form, bindings) = (self.bindings.form(plan, dispatch), self.bindings.bound(plan, dispatch));
+        let bindings = self.bindings.bound(plan, dispatch);
         let slices = &recorder.command_list.slots[*slot].dispatches[form];
         let params = recorder.described(&slices[0]);
         let ranges = bindings.iter().map(|bound| &bound.range);
@@ -208,8 +211,15 @@ impl BoundRuns {
         if piece.steps.start == 0 {
             self.before(context, raw);
         }
-        for (dispatch, set) in dispatches(context.plan, piece).zip(sets) {
-            context.recorder.dispatch(raw, [dispatch, self.bindings.form(context.plan, dispatch)], *set);
+        let mut sets = sets.iter();
+        for dispatch in dispatches(context.plan, piece) {
+            match self.bindings.form(context.plan, dispatch).and_then(|form| Some((form, sets.next()?))) {
+                Some((form, set)) => {
+                    let needs_barrier = self.bindings.needs_barrier(context.plan, dispatch);
+                    context.recorder.dispatch(raw, ([dispatch, form], needs_barrier), *set);
+                }
+                None => context.recorder.stamps(raw, dispatch),
+            }
         }
         if piece.steps.contains(&end) {
             self.after(context, raw);

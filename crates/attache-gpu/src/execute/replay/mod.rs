@@ -355,12 +355,11 @@ impl Builder<'_> {
                 outputs.find(|((output, first), _)| *output == range && first.is_some_and(|first| index >= first));
             there.map_or_else(|| self.place(map, slot, range), |(_, slice)| slice.clone())
         };
-        let bound = |(index, (dispatch, params)): (usize, (&Dispatch, &Slice))| {
+        let bound = |((index, dispatch), params): ((usize, &Dispatch), &Slice)| {
             let slices = dispatch.bindings.iter().map(|bound| place(index, &bound.range));
             [params.clone()].into_iter().chain(slices).collect()
         };
-        let index = (0..self.plan.dispatches.len()).chain(self.plan.in_place.iter().map(|in_place| in_place.dispatch));
-        index.zip(self.plan.all_dispatches().zip(&map.params)).map(bound).collect()
+        self.plan.numbered_dispatches().zip(&map.params).map(bound).collect()
     }
 }
 

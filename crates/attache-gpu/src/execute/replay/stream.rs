@@ -194,7 +194,7 @@ impl Recorder<'_> {
     fn dispatches(&self, commands: vk::CommandBuffer, sets: &[vk::DescriptorSet]) {
         self.begin(commands);
         for (index, set) in sets.iter().enumerate() {
-            self.dispatch(commands, [index, index], *set);
+            self.dispatch(commands, ([index, index], self.command_list.dispatches[index].needs_barrier), *set);
         }
     }
 
@@ -214,12 +214,17 @@ impl Recorder<'_> {
         self.resources.barrier(commands, (all, written), (all, used));
     }
 
-    /// Records a dispatch, with a barrier before it where it needs one. The indices are that of the dispatch in the plan, and
+    /// Records a dispatch, with a barrier before it if it needs one. The indices are that of the dispatch in the plan, and
     /// that of the form in which it runs among [`CommandList::dispatches`].
-    pub(super) fn dispatch(&self, commands: vk::CommandBuffer, [index, form]: [usize; 2], set: vk::DescriptorSet) {
+    pub(super) fn dispatch(
+        &self,
+        commands: vk::CommandBuffer,
+        ([index, form], needs_barrier): ([usize; 2], bool),
+        set: vk::DescriptorSet,
+    ) {
         use vk::{AccessFlags as Access, PipelineStageFlags as Stage};
         let dispatch = &self.command_list.dispatches[form];
-        if dispatch.needs_barrier {
+        if needs_barrier {
             let shader = Access::SHADER_READ | Access::SHADER_WRITE;
             let (before, after) = ((Stage::COMPUTE_SHADER, Access::SHADER_WRITE), (Stage::COMPUTE_SHADER, shader));
             self.resources.barrier(commands, before, after);
@@ -234,6 +239,11 @@ impl Recorder<'_> {
             raw.cmd_dispatch(commands, x, y, z);
         }
         self.stamp(commands, 2 * index + 1);
+    }
+
+    /// Records the timestamps of a dispatch that is left out, if the recording is timed.
+    pub(super) fn stamps(&self, commands: vk::CommandBuffer, index: usize) {
+        [2 * index, 2 * index + 1].into_iter().for_each(|stamp| self.stamp(commands, stamp));
     }
 
     /// Records, if the recording is timed, the write of the timestamp with the index `stamp`, which happens

@@ -43,6 +43,9 @@ pub struct PlannedInPlace {
     pub output: usize,
     /// The shader that replaces these elements alone.
     pub shader: Shader,
+    /// The dispatch that reads the output, if it can replace these elements as well, and its shader that does so. The other
+    /// dispatch is then left out.
+    pub reader: Option<(usize, Shader)>,
 }
 
 /// A planned program with all results of planning. [`PlanReport::plan`] returns the part that a device runs.
@@ -98,11 +101,12 @@ impl PlanReport {
             kernels.push(narrowing);
         }
         let constants = constants(&program, &dispatches);
-        let rules = LayoutConstraints { alignment: limits.alignment, apart };
+        let readers = if apart { Vec::new() } else { in_place::readers(&program, &kernels) };
+        let rules = LayoutConstraints { alignment: limits.alignment, apart, readers: &readers };
         let layout = Layout::new(&program, &kernels, constants, &storages, rules);
         let in_place = Vec::new();
         let mut report = Self { program, precision, storages, kernels, dispatches, in_place, layout, alternatives };
-        report.in_place = in_place::in_place(&report, limits);
+        report.in_place = in_place::in_place(&report, &readers, limits);
         validate_report(&report)?;
         Ok(report)
     }
@@ -123,11 +127,18 @@ impl PlanReport {
             dispatches.push(Dispatch { needs_barrier: hazards.record(&dispatch.bindings), ..dispatch });
         }
         let mut in_place = Vec::with_capacity(self.in_place.len());
-        for PlannedInPlace { dispatch, input, output, shader } in &self.in_place {
-            // The form uses no other memory than the dispatch.
-            let needs_barrier = dispatches[*dispatch].needs_barrier;
-            let form = Dispatch { needs_barrier, ..writer.dispatch(shader)? };
-            in_place.push(InPlace { dispatch: *dispatch, input: *input, output: *output, form });
+        for PlannedInPlace { dispatch, input, output, shader, reader } in &self.in_place {
+            // The forms use no other memory than the dispatches.
+            let mut form = |dispatch: usize, shader| -> Result<Dispatch, GpuError> {
+                let needs_barrier = dispatches[dispatch].needs_barrier;
+                Ok(Dispatch { needs_barrier, ..writer.dispatch(shader)? })
+            };
+            let reader = match reader {
+                Some((reader, shader)) => Some((*reader, form(*reader, shader)?)),
+                None => None,
+            };
+            let form = form(*dispatch, shader)?;
+            in_place.push(InPlace { dispatch: *dispatch, input: *input, output: *output, form, reader });
         }
         let shaders = writer.shaders.sources;
         let inputs = self.program.inputs.iter().map(|id| self.bytes(*id)).collect();
@@ -335,10 +346,15 @@ impl fmt::Display for PlanReport {
             write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
             self.bindings(f, &dispatch.shader)?;
         }
-        for PlannedInPlace { dispatch, input, output, shader } in &self.in_place {
+        for PlannedInPlace { dispatch, input, output, shader, reader } in &self.in_place {
             let [x, y, z] = shader.groups;
             write!(f, "in place of {dispatch} where input {input} and output {output} share memory: [{x}, {y}, {z}]")?;
             self.bindings(f, shader)?;
+            if let Some((reader, shader)) = reader {
+                let [x, y, z] = shader.groups;
+                write!(f, "in place of {dispatch} and {reader} there: [{x}, {y}, {z}]")?;
+                self.bindings(f, shader)?;
+            }
         }
         Ok(())
     }

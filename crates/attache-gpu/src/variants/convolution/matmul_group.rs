@@ -9,7 +9,8 @@ use attache_gpu_ir::{Primitive, Scalar};
 use super::conv_vector::add;
 use super::left_rows::LeftRows;
 use super::matmul::{Product, in_place};
-use crate::kernel::{Kernel, MAX_GROUPS, STAGED_ROWS, rows_group, vector_width};
+use crate::kernel::{Kernel, MAX_GROUPS, STAGED_ROWS, StorageFormat, rows_group, vector_width};
+use crate::variants::elementwise::update::{Updated, updated};
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
@@ -99,6 +100,33 @@ impl Problem {
         }
     }
 
+    /// Whether the elements of the right matrices are all of this many, each once for all products that share a matrix.
+    fn loads_all(&self, elements: usize) -> bool {
+        let Product { outer, depth, columns, inputs: [_, right], .. } = &self.product;
+        let extents = outer.iter().chain([depth, columns]).copied();
+        let mut axes: Vec<(usize, usize)> =
+            right.iter().copied().zip(extents).filter(|(_, extent)| *extent != 1).collect();
+        axes.retain(|(stride, _)| *stride != 0);
+        axes.sort_unstable();
+        let next = |reached: usize, (stride, extent): &(usize, usize)| (*stride == reached).then_some(reached * extent);
+        self.offsets[1] == 0 && axes.iter().try_fold(1, next) == Some(elements)
+    }
+
+    /// Returns WGSL of whether an invocation is the first of those that load the same column of the right matrix.
+    /// `column_count` is WGSL of the number of columns.
+    fn owns(&self, column_count: &str) -> String {
+        let Product { outer, inputs: [_, right], .. } = &self.product;
+        let mut text = format!("group.y == 0u && column < {column_count}");
+        let mut inner = 1;
+        for (extent, stride) in outer.iter().zip(right).rev() {
+            if *stride == 0 && *extent != 1 {
+                text += &format!(" && group.z / {inner}u % {extent}u == 0u");
+            }
+            inner *= extent;
+        }
+        text
+    }
+
     fn groups(&self) -> [usize; 3] {
         let Product { outer, rows, columns, .. } = &self.product;
         [columns.div_ceil(self.columns * self.unit()), rows.div_ceil(self.rows()), outer.iter().product()]
@@ -147,14 +175,53 @@ fn priority(context: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows <= 2 * STAGED_ROWS && depth >= LEAST_DEPTH && context.limits.splits_k { 0 } else { 60 }
 }
 
+/// How elements of the right matrix are loaded.
+enum Right {
+    /// From memory, as they are.
+    Stored(Array),
+    /// The WGSL function `updated` replaces loaded elements, and stores those that it replaces.
+    Updated(Updated),
+}
+
+impl Right {
+    fn array(&self) -> &Array {
+        match self {
+            Right::Stored(array) | Right::Updated(Updated { array, .. }) => array,
+        }
+    }
+}
+
 fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let problem = Problem::new(context, kernel).expect("applies");
-    let Problem { product, offsets, is_along_depth, width, columns, parts } = &problem;
-    let (rank, rows, unit) = (product.output.len(), problem.rows(), problem.unit());
     let mut writer = Writer::new(VARIANT.name, context);
+    let right = Right::Stored(writer.read_stored(kernel.source(kernel.inputs[1]), problem.width));
+    vec![shader(writer, context, kernel, (&problem, &right))]
+}
+
+/// Generates the shader of a product that also does the update which makes its right matrix, in the memory of the update's
+/// operand. `None` if it may not load all elements of what the update makes, or in units that are not whole in the block.
+pub(in crate::variants) fn write_updating(context: &Context<'_>, kernel: &Kernel, update: &Kernel) -> Option<Shader> {
+    let problem = Problem::new(context, kernel)?;
+    let made = update.outputs[0];
+    let is_exact = context.storages.of(made) == StorageFormat::F32;
+    if !is_exact || !problem.loads_all(context.program.shape(made).elements()) {
+        return None;
+    }
+    let mut writer = Writer::new(VARIANT.name, context);
+    let right = Right::Updated(updated(&mut writer, context, update, problem.width)?);
+    Some(shader(writer, context, kernel, (&problem, &right)))
+}
+
+fn shader(
+    mut writer: Writer<'_>,
+    context: &Context<'_>,
+    kernel: &Kernel,
+    (problem, right): (&Problem, &Right),
+) -> Shader {
+    let Problem { product, offsets, is_along_depth, width, columns, parts } = problem;
+    let (rank, rows, unit) = (product.output.len(), problem.rows(), problem.unit());
     let left_width = if *is_along_depth { *width } else { 1 };
-    let right = writer.read_stored(kernel.source(kernel.inputs[1]), *width);
-    let left = Left::of(&mut writer, context, kernel, &problem);
+    let left = Left::of(&mut writer, context, kernel, problem);
     let is_whole = unit == 4 && product.output[rank - 1] == 1;
     let stored = if is_whole { vector_width(context.program, kernel) } else { 1 };
     store_anywhere(&mut writer, context, kernel, stored);
@@ -178,13 +245,16 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         product.offsets(&mut writer),
         problem.places(),
     );
-    let of_right = |k: &str| right.floats(&format!("(right + {k} * {right_k}) / {width}u"));
+    if let Right::Updated(Updated { starts, .. }) = right {
+        let _ = writeln!(body, "{starts}    let owns = {};", problem.owns(&column_count));
+    }
+    let of_right = |k: &str| format!("(right + {k} * {right_k}) / {width}u");
     // What an invocation reads of the right matrix is loaded while the rows are staged.
     let turns = problem.depth().div_ceil(*parts);
     let is_ahead = turns <= AT_ONCE;
     for turn in 0..if is_ahead { turns } else { 0 } {
         let k = format!("min(part + {}u, {depth} - 1u)", turn * parts);
-        let _ = writeln!(body, "    let y{turn} = {};", of_right(&k));
+        let _ = writeln!(body, "    let y{turn} = {};", right.array().floats(&of_right(&k)));
     }
     body += left.body();
     let sum = vector("f32", unit);
@@ -197,7 +267,12 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         let _ = writeln!(body, "    var sum{index} = {sum}();");
     }
     let mut multiply = |start: &str, y: &str| {
-        let _ = writeln!(body, "    {start}\n        let y = {y};");
+        let _ = match right {
+            Right::Stored(_) => writeln!(body, "    {start}\n        let y = {y};"),
+            Right::Updated(_) => {
+                writeln!(body, "    {start}\n        let y = updated({}, {y}, owns, starts);", of_right("k"))
+            }
+        };
         for index in 0..rows {
             let x = match &left {
                 Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
@@ -215,7 +290,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
             let k = format!("part + {}u", turn * parts);
             multiply(&format!("if ({k} < {depth}) {{ let k = {k};"), &format!("y{turn}"));
         }),
-        false => multiply(&format!("for (var k = part; k < {depth}; k += {parts}u) {{"), &of_right("k")),
+        false => {
+            let start = format!("for (var k = part; k < {depth}; k += {parts}u) {{");
+            multiply(&start, &right.array().floats(&of_right("k")));
+        }
     }
     body += &add(rows, *columns, *parts);
     let texts: [&str; 4] = [&row_count, &column_count, &to_row, &to_column];
@@ -223,7 +301,7 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
     let declarations =
         format!("{}var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", left.declarations(), columns * parts);
     let groups = problem.groups().map(|count| count as u32);
-    vec![writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)]
+    writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)
 }
 
 /// Returns WGSL that stores a unit of results of a row, `stored` elements at a time.
