@@ -108,6 +108,8 @@ pub struct Adapter {
     pub shader_f16: bool,
     /// Whether shaders support subgroups.
     pub subgroups: bool,
+    /// Number of invocations of every subgroup; `None` if subgroups are not supported, or not all have as many.
+    pub subgroup_size: Option<u32>,
     /// Whether a subgroup, of 32 invocations, can multiply 16×16 f16 matrices with f32 accumulation.
     pub cooperative_matrices: bool,
     /// Maximum bytes of a storage buffer that one binding covers.
@@ -257,6 +259,7 @@ impl Device {
         described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
         let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::PIPELINE_CACHE;
         wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
+        wanted.set(wgpu::Features::SUBGROUP, described.subgroup_size.is_some());
         wanted.set(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX, described.cooperative_matrices);
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("attache"),
@@ -337,6 +340,7 @@ impl Device {
             alignment: (allowed.min_storage_buffer_offset_alignment as usize).max(16),
             shader_f16: adapter.shader_f16,
             matrices,
+            subgroup: adapter.subgroup_size.filter(|_| !as_software).map(|size| size as usize),
             splits_k: !as_software,
             variants: VariantChoice::ByPriority,
         };
@@ -568,10 +572,18 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
     Adapter {
         shader_f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
+        subgroup_size: subgroup_size(features, &adapter.get_info()),
         cooperative_matrices: multiplies_matrices(adapter),
         unusable: unusable(adapter),
         ..facts(&adapter.get_info(), &adapter.limits())
     }
+}
+
+/// Returns the number of invocations of every subgroup, where shaders can exchange values within one: on Vulkan, whose
+/// drivers make subgroups of consecutive invocations.
+fn subgroup_size(features: wgpu::Features, info: &wgpu::AdapterInfo) -> Option<u32> {
+    let is_there = features.contains(wgpu::Features::SUBGROUP) && Backend::of(info.backend) == Some(Backend::Vulkan);
+    (is_there && info.subgroup_min_size == info.subgroup_max_size).then_some(info.subgroup_max_size)
 }
 
 /// Whether the adapter supports the cooperative matrices that the kernel variants use: 16×16 matrices of f16
@@ -604,6 +616,7 @@ fn facts(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> Adapter {
         },
         shader_f16: false,
         subgroups: false,
+        subgroup_size: None,
         cooperative_matrices: false,
         max_binding_bytes: limits.max_storage_buffer_binding_size,
         max_storage_buffers: limits.max_storage_buffers_per_shader_stage,

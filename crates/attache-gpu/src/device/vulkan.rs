@@ -598,6 +598,9 @@ fn options(version: u32, limits: &DeviceLimits, dot: bool) -> spv::Options<'stat
     if limits.matrices == Matrices::Cooperative {
         capabilities.extend([C::CooperativeMatrixKHR, C::VulkanMemoryModel]);
     }
+    if limits.subgroup.is_some() {
+        capabilities.extend([C::GroupNonUniform, C::GroupNonUniformShuffle]);
+    }
     if dot {
         capabilities.extend([
             C::DotProductInputAllKHR,

@@ -23,6 +23,9 @@ pub struct DeviceLimits {
     pub shader_f16: bool,
     /// How shaders multiply 16×16 f16 matrices with f32 accumulation.
     pub matrices: Matrices,
+    /// Number of invocations of every subgroup, if shaders can exchange values within subgroups and all have as many: then
+    /// so many consecutive invocations of a work group, from a multiple on, are a subgroup.
+    pub subgroup: Option<usize>,
     /// Whether variants may split the K sum of one result over the invocations of a work group (split-K). Software
     /// devices run invocations one after the other, so barriers cost more than split-K saves.
     pub splits_k: bool,
@@ -49,6 +52,7 @@ impl Default for DeviceLimits {
             alignment: 256,
             shader_f16: false,
             matrices: Matrices::Absent,
+            subgroup: None,
             splits_k: true,
             variants: VariantChoice::ByPriority,
         }

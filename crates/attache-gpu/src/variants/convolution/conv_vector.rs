@@ -13,7 +13,7 @@ use attache_gpu_ir::{Primitive, Source};
 use super::left_rows::LeftRows;
 use super::tiling::put;
 use crate::kernel::{Kernel, MAX_COLUMNS, rows_group, staged_rows, vector_width};
-use crate::variants::reduction::rows_group::levels;
+use crate::variants::reduction::partial_results::Parts;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::{store_anywhere, store_given};
@@ -76,10 +76,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
         let _ = writeln!(body, "    let x{index}_{row} = operand{index}({row}u * {wide} + loaded);");
     }
     body += &products(&filter, &left, rows, &Division::new(&filter, depth, parts));
-    body += &add(rows, columns, parts);
+    body += &Parts { columns, parts, are_adjacent: false }.add(rows, context.limits.subgroup);
     let _ = writeln!(body, "    if (part > 0u || vector >= {wide}) {{ return; }}");
     for row in 0..rows {
-        let sum = format!("(sums[{row}u][own] * scale)");
+        let sum = format!("(sum{row} * scale)");
         let given: String = (1..=operands).map(|index| format!(", x{index}_{row}")).collect();
         let _ = match stored {
             4 => writeln!(body, "    store({row}u * {wide} + vector, {sum} + bias{given});"),
@@ -389,28 +389,6 @@ fn pack_filter(words: &mut [u32], bytes: &[u8], [outputs, depth, bits, columns]:
             }
         }
     }
-}
-
-/// Returns WGSL that adds the sums of all parts to those of the first in work-group memory.
-pub(super) fn add(rows: usize, columns: usize, parts: usize) -> String {
-    let mut text = String::new();
-    for row in 0..rows {
-        let _ = writeln!(text, "    sums[{row}u][part * {columns}u + own] = sum{row};");
-    }
-    for [from, to] in levels(parts) {
-        let _ = writeln!(text, "    workgroupBarrier();\n    if (part < {to}u) {{");
-        for row in 0..rows {
-            let others: String = (1..from / to)
-                .map(|other| format!(" + sums[{row}u][(part + {}u) * {columns}u + own]", other * to))
-                .collect();
-            let _ = writeln!(
-                text,
-                "        sums[{row}u][part * {columns}u + own] = sums[{row}u][part * {columns}u + own]{others};"
-            );
-        }
-        text += "    }\n";
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Primitive, Scalar};
 
-use super::conv_vector::add;
 use super::left_rows::LeftRows;
 use super::matmul::{Product, in_place};
 use crate::kernel::{Kernel, MAX_GROUPS, STAGED_ROWS, StorageFormat, rows_group, vector_width};
 use crate::variants::elementwise::update::{Updated, updated};
+use crate::variants::reduction::partial_results::Parts;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::accessor::Array;
 use crate::wgsl::epilogue::store_anywhere;
@@ -295,7 +295,8 @@ fn shader(
             multiply(&start, &right.array().floats(&of_right("k")));
         }
     }
-    body += &add(rows, *columns, *parts);
+    let division = Parts { columns: *columns, parts: *parts, are_adjacent: *is_along_depth };
+    body += &division.add(rows, context.limits.subgroup);
     let texts: [&str; 4] = [&row_count, &column_count, &to_row, &to_column];
     (0..rows).for_each(|index| body += &store_row(index, (stored, unit), texts));
     let declarations =
@@ -310,7 +311,7 @@ fn store_row(
     (stored, unit): (usize, usize),
     [row_count, column_count, to_row, to_column]: [&str; 4],
 ) -> String {
-    let value = format!("sums[{index}u][own]");
+    let value = format!("sum{index}");
     let is_there = format!("row{index} < {row_count} && column < {column_count}");
     let at = format!("to + row{index} * {to_row} + column * {to_column}");
     let stores: String = match (stored, unit) {

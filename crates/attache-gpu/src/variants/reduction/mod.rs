@@ -4,6 +4,7 @@
 pub(super) mod arg_reduce;
 pub(super) mod arg_reduce_group;
 mod ordering;
+pub(super) mod partial_results;
 pub(super) mod reduce;
 pub(super) mod reduce_group;
 pub(super) mod rows;

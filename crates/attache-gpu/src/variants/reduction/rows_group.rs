@@ -3,6 +3,7 @@
 
 use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
+use super::partial_results::Reduced;
 use super::reduce::{folding, mean_factor};
 use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
 use super::rows::Parts;
@@ -83,59 +84,25 @@ pub(super) fn is_in_order(rows: &Rows, reduction: ReduceOp, of: &Expression) -> 
     reduction.depends_on_order(of) && !rows.is_part && rows.extent() <= MANY_ELEMENTS
 }
 
-/// Maximum number of partial results that an invocation reduces between two barriers. So many serial steps take less time than
-/// the barriers of more levels.
-const BETWEEN_BARRIERS: usize = 16;
-
-/// Returns the levels in which `count` partial results, a power of two, are reduced to one: at each level the first number
-/// becomes the second.
-pub(in crate::variants) fn levels(count: usize) -> impl Iterator<Item = [usize; 2]> {
-    let next = |count: usize| {
-        let steps = count.ilog2();
-        let levels = steps.div_ceil(BETWEEN_BARRIERS.ilog2()).max(1);
-        count >> steps.div_ceil(levels)
-    };
-    std::iter::successors(Some([count, next(count)]), move |[_, at]| Some([*at, next(*at)]))
-        .take_while(|[from, _]| *from > 1)
-}
-
-/// Returns WGSL of the reduction of the invocations' partial results. It leaves the result of each row in the row's first
-/// element of the work-group array `shared_folded`.
-pub(super) fn tree_reduction(fold: &str, tiling: Tiling) -> String {
-    let Tiling { rows_per_group, workers } = tiling;
-    let level = |[from, to]: [usize; 2]| {
-        format!(
-            "    workgroupBarrier();
-    if (worker < {to}u) {{
-        for (var other = {to}u; other < {from}u; other += {to}u) {{
-            let value = shared_folded[local.x + other * {rows_per_group}u];
-            {fold}
-        }}
-        shared_folded[local.x] = folded;
-    }}\n"
-        )
-    };
-    let levels: String = levels(workers).map(level).collect();
-    format!("    shared_folded[local.x] = folded;\n{levels}    workgroupBarrier();\n")
-}
-
 /// Returns WGSL that reduces all elements of a row in parallel: each invocation reduces a part of them, then
 /// a tree reduction follows.
-fn in_parallel(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
+fn in_parallel(parts: &Parts<'_>, of: &Expression, fold: &str, (tiling, subgroup): (Tiling, Option<usize>)) -> Reduced {
     let (each, element, value) = (each(parts, tiling), parts.element(of), expression(of, 1));
-    format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", tree_reduction(fold, tiling))
+    let reduced = Reduced::new(fold, tiling, subgroup);
+    let text = format!("{each}{element}        let value = {value};\n        {fold}\n    }}\n{}", reduced.text);
+    Reduced { text, ..reduced }
 }
 
 /// Returns WGSL with which one invocation reduces all elements of a row in order. All invocations of the row
 /// load them into work-group memory first, chunk by chunk.
-fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> String {
+fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> Reduced {
     let (extent, element, value) = (&parts.extent, parts.element(of), expression(of, 1));
     let Tiling { rows_per_group, workers } = tiling;
     let read =
         |n: usize| format!("            let value{n} = shared_folded[(index + {n}u) * {rows_per_group}u + local.x];\n");
     let add = |n: usize| format!("            {{ let value = value{n}; {fold} }}\n");
     let at_once = (0..AT_ONCE).map(read).chain((0..AT_ONCE).map(add)).collect::<String>();
-    format!(
+    let text = format!(
         "    for (var start = 0u; start < {extent}; start += {workers}u) {{
         let r = min(start + worker, {extent} - 1u);
 {element}        shared_folded[local.x] = {value};
@@ -152,7 +119,8 @@ fn in_order(parts: &Parts<'_>, of: &Expression, fold: &str, tiling: Tiling) -> S
     }}
     if (worker == 0u) {{ shared_folded[local.x] = folded; }}
     workgroupBarrier();\n"
-    )
+    );
+    Reduced::in_memory(text, tiling)
 }
 
 /// Returns WGSL of the head of the loop over the elements of a row that an invocation processes.
@@ -163,7 +131,7 @@ fn each(parts: &Parts<'_>, tiling: Tiling) -> String {
 /// Returns WGSL that computes the steps of the row `row` with all invocations of a work group, of which `worker` is the
 /// number of the invocation. It needs the work-group array `shared_folded` of as many floats.
 pub(in crate::variants) fn steps(writer: &mut Writer<'_>, parts: &Parts<'_>, tiling: Tiling) -> String {
-    let Tiling { rows_per_group, workers } = tiling;
+    let (workers, subgroup) = (tiling.workers, writer.subgroup());
     let mut text = String::new();
     for (index, step) in parts.rows.steps.iter().enumerate() {
         let variable = parts.variable(index);
@@ -173,25 +141,27 @@ pub(in crate::variants) fn steps(writer: &mut Writer<'_>, parts: &Parts<'_>, til
                 let extent = parts.rows.extent();
                 let (fold, start) = folding(writer, "f32", *reduction);
                 let mean_factor = mean_factor(writer, "f32", *reduction, extent);
-                let reduce = if is_in_order(parts.rows, *reduction, of) { in_order } else { in_parallel };
-                let text = reduce(parts, of, fold, tiling);
+                let Reduced { text, result, end } = match is_in_order(parts.rows, *reduction, of) {
+                    true => in_order(parts, of, fold, tiling),
+                    false => in_parallel(parts, of, fold, (tiling, subgroup)),
+                };
                 format!(
                     "    var x{variable}: f32;\n    {{
     var folded = f32({start});
-{text}    x{variable} = shared_folded[local.x % {rows_per_group}u]{mean_factor};
-    workgroupBarrier();\n    }}\n"
+{text}    x{variable} = {result}{mean_factor};
+{end}    }}\n"
                 )
             }
             RowStep::Across(reduction, of) => {
                 let (fold, start) = folding(writer, "f32", *reduction);
                 let mean_factor = mean_factor(writer, "f32", *reduction, parts.rows.parts());
                 let folded = parts.across(of, "row", fold, ["worker", &format!("{workers}u")]);
+                let Reduced { text, result, end } = Reduced::new(fold, tiling, subgroup);
                 format!(
                     "    var x{variable}: f32;\n    {{
     var folded = f32({start});
-{folded}{}    x{variable} = shared_folded[local.x % {rows_per_group}u]{mean_factor};
-    workgroupBarrier();\n    }}\n",
-                    tree_reduction(fold, tiling)
+{folded}{text}    x{variable} = {result}{mean_factor};
+{end}    }}\n"
                 )
             }
         };

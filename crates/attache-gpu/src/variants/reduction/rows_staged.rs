@@ -6,10 +6,11 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Expression, Primitive, RowStep, Rows};
 
+use super::partial_results::Reduced;
 use super::reduce::{folding, mean_factor};
 use super::reduce_group::MANY_RESULTS;
 use super::rows::Parts;
-use super::rows_group::{Tiling, is_in_order, tree_reduction};
+use super::rows_group::{Tiling, is_in_order};
 use crate::kernel::Kernel;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::expression::expression;
@@ -149,9 +150,10 @@ fn write(context: &Context<'_>, kernel: &Kernel) -> Vec<Shader> {
                 let mean_factor = mean_factor(&mut writer, "f32", *reduction, parts.rows.extent());
                 let value = expression(of, 1);
                 let folded = staged.with_each(&staged.inputs, |_| format!("let value = {value}; {fold}"));
-                let text = format!("    var folded = f32({start});\n{folded}{}", tree_reduction(fold, tiling));
+                let Reduced { text, result, end } = Reduced::new(fold, tiling, context.limits.subgroup);
                 format!(
-                    "    var x{variable}: f32;\n    {{\n{text}    x{variable} = shared_folded[local.x % {rows_per_group}u]{mean_factor};\n    workgroupBarrier();\n    }}\n"
+                    "    var x{variable}: f32;\n    {{\n    var folded = f32({start});
+{folded}{text}    x{variable} = {result}{mean_factor};\n{end}    }}\n"
                 )
             }
         };

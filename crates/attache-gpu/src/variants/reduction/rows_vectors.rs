@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
+use super::partial_results::Reduced;
 use super::reduce::{folding, mean_factor};
-use super::rows_group::{Tiling, is_in_order, tree_reduction};
+use super::rows_group::{Tiling, is_in_order};
 use crate::kernel::{Kernel, MAX_GROUPS, StorageFormat, axes};
 use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{operand, store_anywhere};
@@ -163,8 +164,8 @@ impl<'a> InRegisters<'a> {
     /// Returns WGSL that computes the steps of the loaded row. It needs the work-group array `shared_folded` of as many floats
     /// as there are invocations.
     pub(in crate::variants) fn steps(&self, writer: &mut Writer<'_>, tiling: Tiling) -> String {
-        let reduce =
-            |fold: &str| [tree_reduction(fold, tiling), format!("shared_folded[local.x % {}u]", tiling.rows_per_group)];
+        let subgroup = writer.subgroup();
+        let reduce = |fold: &str| Reduced::new(fold, tiling, subgroup);
         let step = |(index, step): (usize, &RowStep)| {
             let variable = self.kernel.inputs.len() + index;
             match step {
@@ -197,19 +198,19 @@ impl<'a> InRegisters<'a> {
 }
 
 /// Returns WGSL that defines the variable of a reduction. `each` returns WGSL that runs a statement for each vec4 `value`.
-/// `reduce` returns, for a statement that reduces `value` into `folded`, WGSL that reduces the values `folded` of all
-/// invocations of a row, and WGSL of the result.
+/// `reduce` returns, for a statement that reduces `value` into `folded`, how the values `folded` of all invocations of a row
+/// are reduced.
 pub(in crate::variants) fn fold(
     writer: &mut Writer<'_>,
     reduction: ReduceOp,
     (variable, mean_factor): (usize, &str),
-    reduce: impl Fn(&str) -> [String; 2],
+    reduce: impl Fn(&str) -> Reduced,
     each: impl Fn(&str) -> String,
 ) -> String {
     let (of_vectors, start) = folding(writer, "vec4<f32>", reduction);
     let folded = each(of_vectors);
     let (of_floats, _) = folding(writer, "f32", reduction);
-    let [reduced, result] = reduce(of_floats);
+    let Reduced { text: reduced, result, end } = reduce(of_floats);
     let parts: String =
         ["y", "z", "w"].iter().map(|part| format!("    {{ let value = vectors.{part}; {of_floats} }}\n")).collect();
     format!(
@@ -222,7 +223,6 @@ pub(in crate::variants) fn fold(
     }}
     var folded = vectors.x;
 {parts}{reduced}    x{variable} = vec4<f32>({result}{mean_factor});
-    workgroupBarrier();
-    }}\n"
+{end}    }}\n"
     )
 }

@@ -95,6 +95,8 @@ pub(crate) struct Writer<'a> {
     functions: String,
     /// The address space of the parameters' buffer, if there is one.
     space: Option<&'static str>,
+    /// See [`DeviceLimits::subgroup`](crate::kernel::DeviceLimits::subgroup).
+    subgroup: Option<usize>,
     /// Whether the shader uses the f16 type.
     halves: bool,
     /// Whether the shader uses cooperative matrix operations.
@@ -107,8 +109,27 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(variant: &'static str, context: &Context<'a>) -> Self {
         let Context { program, storages, views, limits, .. } = context;
         let (bindings, params, functions) = (Vec::new(), Vec::new(), String::new());
-        let (space, halves, matrices, collected) = (limits.params.space(), false, false, None);
-        Self { program, storages, views, variant, bindings, params, functions, space, halves, matrices, collected }
+        let (space, subgroup) = (limits.params.space(), limits.subgroup);
+        let (halves, matrices, collected) = (false, false, None);
+        Self {
+            program,
+            storages,
+            views,
+            variant,
+            bindings,
+            params,
+            functions,
+            space,
+            subgroup,
+            halves,
+            matrices,
+            collected,
+        }
+    }
+
+    /// Returns the number of invocations of every subgroup, if shaders can exchange values within one.
+    pub(crate) fn subgroup(&self) -> Option<usize> {
+        self.subgroup
     }
 
     /// Adds a parameter, whose value may differ between dispatches of the shader, and returns WGSL of type

@@ -7,6 +7,7 @@ use attache_gpu_ir::{Primitive, RowStep};
 
 use super::problem::Problem;
 use crate::kernel::{Kernel, ScaledRows};
+use crate::variants::reduction::partial_results::{BARRIER, Reduced};
 use crate::variants::reduction::reduce::mean_factor;
 use crate::variants::reduction::rows_vectors::fold;
 use crate::wgsl::accessor::Array;
@@ -104,7 +105,7 @@ impl RowScales<'_> {
             )
         };
         let reduce = |fold: &str| {
-            let reduced = format!(
+            let text = format!(
                 "    shared_folded[local.x] = folded;
     workgroupBarrier();
     folded = shared_folded[local.x - worker];
@@ -113,7 +114,7 @@ impl RowScales<'_> {
         {fold}
     }}\n"
             );
-            [reduced, "folded".to_owned()]
+            Reduced { text, result: "folded".to_owned(), end: BARRIER }
         };
         for (index, step) in rows.steps.iter().enumerate() {
             let variable = kernel.inputs.len() + index;

@@ -1,0 +1,205 @@
+//! Generates WGSL that combines the partial results of the invocations of a work group: those of a subgroup by exchanging
+//! them, on devices that can, and the others in work-group memory.
+
+use std::fmt::Write;
+
+use super::rows_group::Tiling;
+
+/// Maximum number of partial results that an invocation reduces between two barriers. So many serial steps take less time than
+/// the barriers of more levels.
+const BETWEEN_BARRIERS: usize = 16;
+
+/// Returns the levels in which `count` partial results, a power of two, are reduced to one: at each level the first number
+/// becomes the second.
+fn levels(count: usize) -> impl Iterator<Item = [usize; 2]> {
+    let next = |count: usize| {
+        let steps = count.ilog2();
+        let levels = steps.div_ceil(BETWEEN_BARRIERS.ilog2()).max(1);
+        count >> steps.div_ceil(levels)
+    };
+    std::iter::successors(Some([count, next(count)]), move |[_, at]| Some([*at, next(*at)]))
+        .take_while(|[from, _]| *from > 1)
+}
+
+/// Returns the distances of invocations that exchange partial results one after the other, until all of a subgroup of `size`
+/// invocations that are multiples of `stride` apart have the same: at most `count` of them, a power of two.
+fn distances(stride: usize, count: usize, size: usize) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(stride), |distance| Some(distance * 2))
+        .take_while(move |distance| *distance < size && *distance < stride * count)
+}
+
+/// WGSL of a barrier.
+pub(in crate::variants) const BARRIER: &str = "    workgroupBarrier();\n";
+
+/// WGSL of a reduction.
+pub(in crate::variants) struct Reduced {
+    /// Statements that reduce the variable `folded` of all invocations of each row. All invocations have to run them.
+    pub(in crate::variants) text: String,
+    /// The result of the invocation's row.
+    pub(in crate::variants) result: String,
+    /// Statements that have to run between the use of the result and the next reduction.
+    pub(in crate::variants) end: &'static str,
+}
+
+impl Reduced {
+    /// Returns the reduction by statements that leave the result of each row in the row's first element of `shared_folded`.
+    pub(super) fn in_memory(text: String, tiling: Tiling) -> Self {
+        let result = format!("shared_folded[local.x % {}u]", tiling.rows_per_group);
+        Self { text, result, end: BARRIER }
+    }
+
+    /// Returns the reduction by `fold`, statements that reduce `value` into `folded`. The work-group array `shared_folded` has
+    /// as many elements as there are invocations. `subgroup` is the number of invocations of each subgroup, if the device can
+    /// exchange values within one.
+    pub(super) fn new(fold: &str, tiling: Tiling, subgroup: Option<usize>) -> Self {
+        let rows = tiling.rows_per_group;
+        let fits = |size: &usize| rows.is_power_of_two() && rows < *size && tiling.invocations().is_multiple_of(*size);
+        match subgroup.filter(fits) {
+            Some(size) => Self::in_subgroups(fold, tiling, size),
+            None => Self::in_memory(tree(fold, tiling), tiling),
+        }
+    }
+
+    fn in_subgroups(fold: &str, tiling: Tiling, size: usize) -> Self {
+        let Tiling { rows_per_group: rows, workers } = tiling;
+        let exchange = |distance| format!("    {{ let value = subgroupShuffleXor(folded, {distance}u); {fold} }}\n");
+        let mut text: String = distances(rows, workers, size).map(exchange).collect();
+        let subgroups = tiling.invocations() / size;
+        let (result, mut end) = ("folded".to_owned(), "");
+        if subgroups > 1 {
+            end = BARRIER;
+            let _ = write!(
+                text,
+                "    if (local.x % {size}u < {rows}u) {{
+        shared_folded[local.x / {size}u * {rows}u + local.x % {rows}u] = folded;
+    }}
+    workgroupBarrier();
+    folded = shared_folded[local.x % {rows}u];
+    for (var other = 1u; other < {subgroups}u; other++) {{
+        let value = shared_folded[other * {rows}u + local.x % {rows}u];
+        {fold}
+    }}\n"
+            );
+        }
+        Self { text, result, end }
+    }
+}
+
+/// Returns WGSL of the reduction of the invocations' partial results in memory.
+fn tree(fold: &str, tiling: Tiling) -> String {
+    let Tiling { rows_per_group, workers } = tiling;
+    let level = |[from, to]: [usize; 2]| {
+        format!(
+            "    workgroupBarrier();
+    if (worker < {to}u) {{
+        for (var other = {to}u; other < {from}u; other += {to}u) {{
+            let value = shared_folded[local.x + other * {rows_per_group}u];
+            {fold}
+        }}
+        shared_folded[local.x] = folded;
+    }}\n"
+        )
+    };
+    let levels: String = levels(workers).map(level).collect();
+    format!("    shared_folded[local.x] = folded;\n{levels}    workgroupBarrier();\n")
+}
+
+/// How the invocations of a work group divide K: those with the same `own`, of which there are `columns`, have the parts
+/// `part` of `parts`.
+#[derive(Clone, Copy)]
+pub(in crate::variants) struct Parts {
+    pub(in crate::variants) columns: usize,
+    pub(in crate::variants) parts: usize,
+    /// Whether neighbouring invocations have neighbouring parts of a column, and not the same part of neighbouring columns.
+    pub(in crate::variants) are_adjacent: bool,
+}
+
+impl Parts {
+    fn invocations(self) -> usize {
+        self.columns * self.parts
+    }
+
+    /// Returns WGSL that adds the variables `sum0`, `sum1` and so on of all parts of a column, so that those of the first part
+    /// are the results. The work-group array `sums` has one array of as many elements as there are invocations for each of
+    /// the `rows` variables. `subgroup` is as for [`Reduced::new`].
+    pub(in crate::variants) fn add(self, rows: usize, subgroup: Option<usize>) -> String {
+        let stride = if self.are_adjacent { 1 } else { self.columns };
+        let fits = |size: &usize| {
+            [self.columns, self.parts].iter().all(|count| count.is_power_of_two())
+                && stride < *size
+                && self.invocations().is_multiple_of(*size)
+        };
+        match subgroup.filter(fits) {
+            Some(size) => self.add_in_subgroups(rows, stride, size),
+            None => self.add_in_memory(rows),
+        }
+    }
+
+    fn add_in_subgroups(self, rows: usize, stride: usize, size: usize) -> String {
+        let Self { columns, parts, are_adjacent } = self;
+        let mut text = String::new();
+        for (distance, row) in distances(stride, parts, size).flat_map(|at| (0..rows).map(move |row| (at, row))) {
+            let _ = writeln!(text, "    sum{row} += subgroupShuffleXor(sum{row}, {distance}u);");
+        }
+        // Parts of a column in a subgroup, and subgroups that have parts of it.
+        let each = parts.min(size / stride);
+        let others = parts / each;
+        if others == 1 {
+            return text;
+        }
+        let place = |part: &str| match are_adjacent {
+            true => format!("own * {others}u + {part}"),
+            false => format!("{part} * {columns}u + own"),
+        };
+        let _ = writeln!(text, "    if (part % {each}u == 0u) {{");
+        for row in 0..rows {
+            let _ = writeln!(text, "        sums[{row}u][{}] = sum{row};", place(&format!("part / {each}u")));
+        }
+        text += "    }\n    workgroupBarrier();\n    if (part == 0u) {\n";
+        for row in 0..rows {
+            let added: String =
+                (1..others).map(|other| format!(" + sums[{row}u][{}]", place(&format!("{other}u")))).collect();
+            let _ = writeln!(text, "        sum{row} = sum{row}{added};");
+        }
+        text + "    }\n"
+    }
+
+    fn add_in_memory(self, rows: usize) -> String {
+        let Self { columns, parts, are_adjacent } = self;
+        let place = |part: &str| match are_adjacent {
+            true => format!("own * {parts}u + {part}"),
+            false => format!("{part} * {columns}u + own"),
+        };
+        let mut text = String::new();
+        for [from, to] in levels(parts) {
+            let _ = writeln!(text, "    if (part < {from}u) {{");
+            for row in 0..rows {
+                let _ = writeln!(text, "        sums[{row}u][{}] = sum{row};", place("part"));
+            }
+            let _ = writeln!(text, "    }}\n    workgroupBarrier();\n    if (part < {to}u) {{");
+            for row in 0..rows {
+                let others: String = (1..from / to)
+                    .map(|other| format!(" + sums[{row}u][{}]", place(&format!("(part + {}u)", other * to))))
+                    .collect();
+                let _ = writeln!(text, "        sum{row} = sum{row}{others};");
+            }
+            text += "    }\n";
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invocations_exchange_until_all_of_a_subgroup_have_the_result() {
+        let of = |stride, count, size| distances(stride, count, size).collect::<Vec<_>>();
+        assert_eq!(of(1, 256, 32), [1, 2, 4, 8, 16]);
+        assert_eq!(of(8, 4, 64), [8, 16]);
+        assert_eq!(of(4, 64, 32), [4, 8, 16]);
+        assert!(of(1, 1, 32).is_empty());
+        assert_eq!(levels(128).collect::<Vec<_>>(), [[128, 8], [8, 1]]);
+    }
+}
