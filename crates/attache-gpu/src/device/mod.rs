@@ -145,8 +145,10 @@ pub struct DeviceOptions {
     /// Whether to treat the memory of a software device as apart from the host's. For tests.
     pub own_memory: bool,
     /// Whether to limit shaders to four storage buffers, which every device supports, and to disable the
-    /// device's cooperative matrices. Everything else is as for hardware. For tests on software devices.
+    /// device's cooperative matrices and subgroups. Everything else is as for hardware. For tests on software devices.
     pub frugal: bool,
+    /// Whether shaders exchange no values within subgroups, even if the device supports it. For tests.
+    pub no_subgroups: bool,
     /// Whether to disable f16 in shaders, and with it cooperative matrices, even if the device supports them.
     /// 16-bit precisions then work as on devices without f16. For tests.
     pub no_shader_f16: bool,
@@ -257,6 +259,7 @@ impl Device {
         let mut described = describe(&adapter);
         described.shader_f16 &= !options.no_shader_f16;
         described.cooperative_matrices &= !options.no_shader_f16 && !options.frugal;
+        described.subgroup_size = described.subgroup_size.filter(|_| !options.no_subgroups && !options.frugal);
         let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::PIPELINE_CACHE;
         wanted.set(wgpu::Features::SHADER_F16, described.shader_f16);
         wanted.set(wgpu::Features::SUBGROUP, described.subgroup_size.is_some());

@@ -78,6 +78,7 @@ impl GpuDelegate {
             own_memory: options.own_memory,
             frugal: false,
             unchecked_buffers: false,
+            no_subgroups: options.no_subgroups,
             no_shader_f16: options.no_shader_f16,
             emulate_matrices: options.emulate_matrices,
             fault: options.fault.or_else(super::fault::of_device),

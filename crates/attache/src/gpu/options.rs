@@ -80,6 +80,7 @@ pub struct GpuDelegateOptions {
     pub(crate) wait: Wait,
     pub(crate) validation: bool,
     pub(crate) no_shader_f16: bool,
+    pub(crate) no_subgroups: bool,
     pub(crate) as_hardware: bool,
     pub(crate) own_memory: bool,
     pub(crate) emulate_matrices: bool,
@@ -106,6 +107,7 @@ impl Default for GpuDelegateOptions {
             wait: Wait::default(),
             validation: false,
             no_shader_f16: false,
+            no_subgroups: false,
             as_hardware: false,
             own_memory: false,
             emulate_matrices: false,
@@ -278,6 +280,13 @@ impl GpuDelegateOptions {
     #[doc(hidden)]
     pub fn no_shader_f16(mut self, without: bool) -> Self {
         self.no_shader_f16 = without;
+        self
+    }
+
+    /// Sets whether shaders do without exchanges within subgroups, even if the device supports them. For tests.
+    #[doc(hidden)]
+    pub fn no_subgroups(mut self, without: bool) -> Self {
+        self.no_subgroups = without;
         self
     }
 

@@ -102,18 +102,26 @@ fn products_update_the_caches_that_they_read() {
         Sizes { heads: 1, queries: 1, tokens: 2, length: 513, depth: 48 },
     ];
     for (sizes, is_read_twice) in sizes.into_iter().flat_map(|sizes| [(sizes, false), (sizes, true)]) {
-        let model = model(sizes, is_read_twice);
-        let options = GpuDelegateOptions::default().software(true).own_memory(true).validation(true).as_hardware(true);
-        let gpu: Arc<dyn Delegate> = Arc::new(GpuDelegate::new(options).unwrap());
-        let mut on_gpu = Interpreter::builder(&model).delegate(gpu).require_delegation(true).build().unwrap();
-        assert_eq!(on_gpu.in_place_updates().len(), 2);
-        let mut on_cpu = Interpreter::builder(&model).build().unwrap();
-        let [made, expected] = [(&mut on_gpu, true), (&mut on_cpu, false)]
-            .map(|(interpreter, is_carried)| steps(interpreter, sizes.length, is_carried));
-        assert_eq!(made.len(), expected.len());
-        for (index, (made, expected)) in made.iter().zip(&expected).enumerate() {
-            let is_close = made.iter().zip(expected).all(|(made, expected)| (made - expected).abs() <= 1e-5);
-            assert!(is_close, "output {index}, {sizes:?}");
+        for without in [false, true] {
+            check(sizes, is_read_twice, without);
         }
+    }
+}
+
+/// Checks the steps of a device with subgroups, or without, against those of the CPU.
+fn check(sizes: Sizes, is_read_twice: bool, without_subgroups: bool) {
+    let model = model(sizes, is_read_twice);
+    let options = GpuDelegateOptions::default().software(true).own_memory(true).validation(true).as_hardware(true);
+    let options = options.no_subgroups(without_subgroups);
+    let gpu: Arc<dyn Delegate> = Arc::new(GpuDelegate::new(options).unwrap());
+    let mut on_gpu = Interpreter::builder(&model).delegate(gpu).require_delegation(true).build().unwrap();
+    assert_eq!(on_gpu.in_place_updates().len(), 2);
+    let mut on_cpu = Interpreter::builder(&model).build().unwrap();
+    let [made, expected] = [(&mut on_gpu, true), (&mut on_cpu, false)]
+        .map(|(interpreter, is_carried)| steps(interpreter, sizes.length, is_carried));
+    assert_eq!(made.len(), expected.len());
+    for (index, (made, expected)) in made.iter().zip(&expected).enumerate() {
+        let is_close = made.iter().zip(expected).all(|(made, expected)| (made - expected).abs() <= 1e-5);
+        assert!(is_close, "output {index}, {sizes:?}");
     }
 }

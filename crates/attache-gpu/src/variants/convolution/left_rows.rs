@@ -4,8 +4,9 @@
 use attache_gpu_ir::{Primitive, Rows};
 
 use crate::kernel::{Kernel, vector_width};
+use crate::variants::reduction::partial_results::Tiling;
 use crate::variants::reduction::rows::Parts;
-use crate::variants::reduction::rows_group::{Tiling, steps};
+use crate::variants::reduction::rows_group::steps;
 use crate::variants::reduction::rows_vectors::InRegisters;
 use crate::wgsl::computed::computed;
 use crate::wgsl::expression::expression;

@@ -86,6 +86,17 @@ impl Problem {
         if self.is_along_depth { 1 } else { self.width }
     }
 
+    /// Returns the number of elements of the left matrix that are loaded at once.
+    fn left_width(&self) -> usize {
+        if self.is_along_depth { self.width } else { 1 }
+    }
+
+    /// Returns the number of units of the right matrix that an invocation loads before it multiplies the first; `None` if it
+    /// multiplies each before it loads the next.
+    fn turns_ahead(&self) -> Option<usize> {
+        Some(self.depth().div_ceil(self.parts)).filter(|turns| *turns <= AT_ONCE)
+    }
+
     /// Returns the number of rows that a work group computes.
     fn rows(&self) -> usize {
         self.product.rows.min(STAGED_ROWS)
@@ -144,8 +155,7 @@ enum Left {
 impl Left {
     fn of(writer: &mut Writer<'_>, context: &Context<'_>, kernel: &Kernel, problem: &Problem) -> Self {
         if kernel.prologue.is_none() {
-            let width = if problem.is_along_depth { problem.width } else { 1 };
-            return Left::Stored(writer.read_stored(kernel.source(kernel.inputs[0]), width));
+            return Left::Stored(writer.read_stored(kernel.source(kernel.inputs[0]), problem.left_width()));
         }
         let depth = problem.product.depth;
         let first = format!("from_left / {depth}u");
@@ -220,7 +230,7 @@ fn shader(
 ) -> Shader {
     let Problem { product, offsets, is_along_depth, width, columns, parts } = problem;
     let (rank, rows, unit) = (product.output.len(), problem.rows(), problem.unit());
-    let left_width = if *is_along_depth { *width } else { 1 };
+    let left_width = problem.left_width();
     let left = Left::of(&mut writer, context, kernel, problem);
     let is_whole = unit == 4 && product.output[rank - 1] == 1;
     let stored = if is_whole { vector_width(context.program, kernel) } else { 1 };
@@ -248,61 +258,85 @@ fn shader(
     if let Right::Updated(Updated { starts, .. }) = right {
         let _ = writeln!(body, "{starts}    let owns = {};", problem.owns(&column_count));
     }
-    let of_right = |k: &str| format!("(right + {k} * {right_k}) / {width}u");
-    // What an invocation reads of the right matrix is loaded while the rows are staged.
-    let turns = problem.depth().div_ceil(*parts);
-    let is_ahead = turns <= AT_ONCE;
-    for turn in 0..if is_ahead { turns } else { 0 } {
-        let k = format!("min(part + {}u, {depth} - 1u)", turn * parts);
-        let _ = writeln!(body, "    let y{turn} = {};", right.array().floats(&of_right(&k)));
-    }
+    let steps = Steps { depth, left_k, right_k };
+    body += &steps.load_ahead(problem, right);
     body += left.body();
-    let sum = vector("f32", unit);
     for index in 0..rows {
         let _ = writeln!(body, "    let row{index} = group.y * {rows}u + {index}u;");
         let _ = writeln!(
             body,
             "    let left{index} = {left_offset} + from_left + min(row{index}, {row_count} - 1u) * {left_row};"
         );
-        let _ = writeln!(body, "    var sum{index} = {sum}();");
     }
-    let mut multiply = |start: &str, y: &str| {
-        let _ = match right {
-            Right::Stored(_) => writeln!(body, "    {start}\n        let y = {y};"),
-            Right::Updated(_) => {
-                writeln!(body, "    {start}\n        let y = updated({}, {y}, owns, starts);", of_right("k"))
-            }
-        };
-        for index in 0..rows {
-            let x = match &left {
-                Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
-                Left::Staged(rows) => rows.elements(index, &format!("k * {left_width}u"), left_width),
-            };
-            let _ = match (is_along_depth, width) {
-                (true, 4) => writeln!(body, "        sum{index} += dot({x}, y);"),
-                _ => writeln!(body, "        sum{index} = fma({sum}({x}), y, sum{index});"),
-            };
-        }
-        body += "    }\n";
-    };
-    match is_ahead {
-        true => (0..turns).for_each(|turn| {
-            let k = format!("part + {}u", turn * parts);
-            multiply(&format!("if ({k} < {depth}) {{ let k = {k};"), &format!("y{turn}"));
-        }),
-        false => {
-            let start = format!("for (var k = part; k < {depth}; k += {parts}u) {{");
-            multiply(&start, &right.array().floats(&of_right("k")));
-        }
-    }
+    body += &steps.products(problem, right, &left);
     let division = Parts { columns: *columns, parts: *parts, are_adjacent: *is_along_depth };
     body += &division.add(rows, context.limits.subgroup);
     let texts: [&str; 4] = [&row_count, &column_count, &to_row, &to_column];
     (0..rows).for_each(|index| body += &store_row(index, (stored, unit), texts));
+    let sum = vector("f32", unit);
     let declarations =
         format!("{}var<workgroup> sums: array<array<{sum}, {}>, {rows}>;\n", left.declarations(), columns * parts);
     let groups = problem.groups().map(|count| count as u32);
     writer.finish([(columns * parts) as u32, 1, 1], groups, &declarations, &body)
+}
+
+/// WGSL of the number of units along K, and of the distances between them in the matrices.
+struct Steps {
+    depth: String,
+    left_k: String,
+    right_k: String,
+}
+
+impl Steps {
+    /// Returns WGSL of where a unit of the right matrix is.
+    fn of_right(&self, problem: &Problem, unit: &str) -> String {
+        format!("(right + {unit} * {}) / {}u", self.right_k, problem.width)
+    }
+
+    /// Returns WGSL that loads what an invocation reads of the right matrix, if that is little: while the rows are staged.
+    fn load_ahead(&self, problem: &Problem, right: &Right) -> String {
+        let load = |turn: usize| {
+            let unit = format!("min(part + {}u, {} - 1u)", turn * problem.parts, self.depth);
+            format!("    let y{turn} = {};\n", right.array().floats(&self.of_right(problem, &unit)))
+        };
+        (0..problem.turns_ahead().unwrap_or(0)).map(load).collect()
+    }
+
+    /// Returns WGSL that adds the products of each row to `sum0`, `sum1` and so on.
+    fn products(&self, problem: &Problem, right: &Right, left: &Left) -> String {
+        let (Self { depth, left_k, .. }, Problem { width, parts, .. }) = (self, problem);
+        let (sum, left_width) = (vector("f32", problem.unit()), problem.left_width());
+        let mut text: String = (0..problem.rows()).map(|index| format!("    var sum{index} = {sum}();\n")).collect();
+        let at = self.of_right(problem, "k");
+        let mut multiply = |start: &str, y: &str| {
+            let _ = match right {
+                Right::Stored(_) => writeln!(text, "    {start}\n        let y = {y};"),
+                Right::Updated(_) => writeln!(text, "    {start}\n        let y = updated({at}, {y}, owns, starts);"),
+            };
+            for index in 0..problem.rows() {
+                let x = match left {
+                    Left::Stored(left) => left.floats(&format!("(left{index} + k * {left_k}) / {left_width}u")),
+                    Left::Staged(rows) => rows.elements(index, &format!("k * {left_width}u"), left_width),
+                };
+                let _ = match (problem.is_along_depth, width) {
+                    (true, 4) => writeln!(text, "        sum{index} += dot({x}, y);"),
+                    _ => writeln!(text, "        sum{index} = fma({sum}({x}), y, sum{index});"),
+                };
+            }
+            text += "    }\n";
+        };
+        match problem.turns_ahead() {
+            Some(turns) => (0..turns).for_each(|turn| {
+                let k = format!("part + {}u", turn * parts);
+                multiply(&format!("if ({k} < {depth}) {{ let k = {k};"), &format!("y{turn}"));
+            }),
+            None => {
+                let start = format!("for (var k = part; k < {depth}; k += {parts}u) {{");
+                multiply(&start, &right.array().floats(&at));
+            }
+        }
+        text
+    }
 }
 
 /// Returns WGSL that stores a unit of results of a row, `stored` elements at a time.

@@ -3,7 +3,21 @@
 
 use std::fmt::Write;
 
-use super::rows_group::Tiling;
+/// How rows are distributed over a work group. In the shader `local.x % rows_per_group` is the row and
+/// `local.x / rows_per_group` is the number of the invocation among those that reduce the row.
+#[derive(Clone, Copy)]
+pub(in crate::variants) struct Tiling {
+    /// Number of rows per work group.
+    pub(in crate::variants) rows_per_group: usize,
+    /// Number of invocations per row, a power of two.
+    pub(in crate::variants) workers: usize,
+}
+
+impl Tiling {
+    pub(in crate::variants) fn invocations(&self) -> usize {
+        self.rows_per_group * self.workers
+    }
+}
 
 /// Maximum number of partial results that an invocation reduces between two barriers. So many serial steps take less time than
 /// the barriers of more levels.

@@ -3,7 +3,7 @@
 
 use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
-use super::partial_results::Reduced;
+use super::partial_results::{Reduced, Tiling};
 use super::reduce::{folding, mean_factor};
 use super::reduce_group::{MANY_ELEMENTS, MANY_RESULTS};
 use super::rows::Parts;
@@ -43,16 +43,6 @@ fn priority(_: &Context<'_>, kernel: &Kernel) -> u32 {
     if rows.extent() > FEW_ELEMENTS { 1 } else { 50 }
 }
 
-/// How rows are distributed over a work group. In the shader `local.x % rows_per_group` is the row and
-/// `local.x / rows_per_group` is the number of the invocation among those that reduce the row.
-#[derive(Clone, Copy)]
-pub(in crate::variants) struct Tiling {
-    /// Number of rows per work group.
-    pub(in crate::variants) rows_per_group: usize,
-    /// Number of invocations per row, a power of two.
-    pub(in crate::variants) workers: usize,
-}
-
 impl Tiling {
     /// Returns the tiling with `rows_per_group` rows per work group if the number of rows that are adjacent
     /// in memory is a multiple of that, else with one row.
@@ -60,10 +50,6 @@ impl Tiling {
         let inner: usize = rows.shape[rows.axes.end..].iter().product();
         let rows_per_group = if inner.is_multiple_of(rows_per_group) { rows_per_group } else { 1 };
         Self { rows_per_group, workers: group(context, rows.extent() * rows_per_group) as usize / rows_per_group }
-    }
-
-    pub(in crate::variants) fn invocations(&self) -> usize {
-        self.rows_per_group * self.workers
     }
 }
 

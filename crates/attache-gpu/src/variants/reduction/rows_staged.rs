@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Expression, Primitive, RowStep, Rows};
 
-use super::partial_results::Reduced;
+use super::partial_results::{Reduced, Tiling};
 use super::reduce::{folding, mean_factor};
 use super::reduce_group::MANY_RESULTS;
 use super::rows::Parts;
-use super::rows_group::{Tiling, is_in_order};
+use super::rows_group::is_in_order;
 use crate::kernel::Kernel;
 use crate::variants::{Computes, Variant};
 use crate::wgsl::expression::expression;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use attache_gpu_ir::{Expression, Primitive, ReduceOp, RowStep, Rows};
 
-use super::partial_results::Reduced;
+use super::partial_results::{Reduced, Tiling};
 use super::reduce::{folding, mean_factor};
-use super::rows_group::{Tiling, is_in_order};
+use super::rows_group::is_in_order;
 use crate::kernel::{Kernel, MAX_GROUPS, StorageFormat, axes};
 use crate::variants::{Computes, Variant};
 use crate::wgsl::epilogue::{operand, store_anywhere};
