@@ -542,6 +542,30 @@ mod tests {
     }
 
     #[test]
+    fn every_isa_rounds_the_greatest_sums_as_a_factor_does() {
+        let mut random = Random::new(24);
+        let [rows, width] = SHAPE;
+        for round in 0..4_000 {
+            let mut factor = || Multiplier { mantissa: i32::MAX - random.below(1 << 12) as i32, exponent: 0 };
+            let factors: Vec<_> = (0..width).map(|_| factor()).collect();
+            let mut sum = || match random.below(2) {
+                0 => i32::MAX - random.below(1 << 11) as i32,
+                _ => i32::MIN + random.below(1 << 11) as i32,
+            };
+            let sums: Vec<i32> = (0..rows * width).map(|_| sum()).collect();
+            let rounding = [Rounding::Once, Rounding::Twice][round % 2];
+            let (zero_point, bounds) =
+                [(-128, (-128, 127)), (255, (0, 255)), (127, (1, 34)), (128, (0, 255))][round % 4];
+            let epilogue = Requantize::new(&factors, width, rounding, zero_point, bounds);
+            let expected = |row: usize, column: usize| {
+                let word = factors[column].apply(sums[row * width + column], rounding);
+                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
+            };
+            check(&epilogue, &sums, width, expected);
+        }
+    }
+
+    #[test]
     fn every_isa_scales_in_floats_and_rounds_once() {
         let mut random = Random::new(22);
         let [rows, width] = SHAPE;

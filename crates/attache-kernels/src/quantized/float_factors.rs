@@ -9,7 +9,9 @@
 //! The result is at least `k` if `w ≥ t = (k − ½)·2^s`. A number that is rounded downwards is at least `t` if it was before,
 //! provided that `t` is a float, which it is. So this asks for `v ≥ t − x·h`, a multiple of 2⁷. Up to 2³¹ these multiples
 //! are floats, which makes the rounding of `v` harmless too, and for |x| ≤ 2²⁴ the magnitude of `v` is at most 2³¹. A greater
-//! `x` need not be a float, but with `e ≤ 14` its product is at least 2⁹, and the result is clamped.
+//! `x` need not be a float, but with `e ≤ 14` its product is at least 2⁹, since mantissas are at least 2³⁰, and the result is
+//! clamped. With mantissas of at most 2³¹ − 1025 where `e` is 0, the result and a zero point are less than 2³¹, so that they are
+//! converted as they are.
 
 use super::fixed_point::{Multiplier, Rounding};
 
@@ -51,7 +53,10 @@ impl FloatFactors {
         }
         let mut run = 0;
         for factor in factors.iter().rev() {
-            let fits = (-14..=0).contains(&factor.exponent) && (-128..=255).contains(&zero_point);
+            let is_below_one = factor.exponent < 0 || factor.mantissa <= i32::MAX - 1024;
+            let is_whole = factor.mantissa == 0 || factor.mantissa >= 1 << 30;
+            let fits = (-14..=0).contains(&factor.exponent) && is_below_one && is_whole;
+            let fits = fits && (-128..=255).contains(&zero_point);
             run = if fits { run + 1 } else { 0 };
             floats.fitting.push(run);
         }

@@ -1,8 +1,9 @@
 //! Sums of bytes in floats, where these decide what the fixed-point arithmetic of [`Sum`] gives.
 //!
 //! A float and the fixed-point number before its last rounding differ by no more than a bound. If the float is closer to a
-//! whole number than one half less the bound, both are rounded to that number. Otherwise, about once in a few thousand
-//! elements, some elements are computed again in fixed-point arithmetic.
+//! whole number than one half less the bound, both are rounded to that number; if it is beyond the range of the results, both
+//! are clamped to the same end. Otherwise, about once in a few thousand elements, some elements are computed again in
+//! fixed-point arithmetic.
 
 use super::bytes::{BYTES, ScaledSum};
 use super::elementwise::{Finish, Formula, OperandScaling, Sum};

@@ -114,8 +114,9 @@ struct Reciprocal {
 }
 
 impl Reciprocal {
-    /// The greatest distance from a whole number at which the product decides. Product and quotient have a magnitude of at
-    /// most 2⁹ before they are clamped, and differ by at most four roundings of 2⁻²⁴ of it.
+    /// The greatest distance from a whole number at which the product decides. In the range, whose bounds are at most 2⁹,
+    /// product and quotient differ by at most four roundings of 2⁻²⁴ of it. A product beyond a bound is clamped to it, and
+    /// the quotient is then rounded to the bound or beyond.
     const REACH: f32 = 0.5 - 1.0 / 4096.0;
 
     /// Returns `None` for types, zero points and scales that this does not hold for.

@@ -41,8 +41,8 @@ pub fn exponentials(scale: f64) -> Vec<i32> {
     differences.scaled.iter().map(|difference| exponential(*difference, DIFFERENCE_BITS)).collect()
 }
 
-/// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements, with the table of [`exponentials`]. The output, of 8 or 16 bits, has scale 1/256 or 1/65536 and the smallest value of the
-/// type as zero point.
+/// Writes the softmax `e^x / Σ e^x` of each row of `depth` 8-bit elements, with the table of [`exponentials`]. The output, of 8
+/// or 16 bits, has scale 1/256 or 1/65536 and the smallest value of the type as zero point.
 ///
 /// # Panics
 ///
