@@ -15,20 +15,39 @@ pub struct InPlace {
     pub input: usize,
     /// The output, as an index into [`Plan::outputs`].
     pub output: usize,
-    /// What is dispatched in place of the dispatch.
+    /// The dispatch that alone reads the output, if the form is in place of that one and updates as well. The dispatch itself
+    /// is then left out.
+    pub reader: Option<usize>,
+    /// What is dispatched in place of the dispatch, or of the reader.
     pub form: Dispatch,
-    /// The dispatch that reads the output, and what is dispatched in place of both, if there is that: the dispatch is then
-    /// left out.
-    pub reader: Option<(usize, Dispatch)>,
 }
 
 impl InPlace {
-    /// Whether there are such dispatches, and such an input and output of the same size.
+    /// Returns the dispatch in whose place the form is.
+    pub(crate) fn place(&self) -> usize {
+        self.reader.unwrap_or(self.dispatch)
+    }
+
+    /// Whether there are such dispatches, and such an input and output of the same size, which the form writes.
     pub(super) fn fits(&self, plan: &Plan) -> bool {
         let (input, output) = (plan.inputs.get(self.input), plan.outputs.get(self.output));
         let is_alike = input.zip(output).is_some_and(|(input, output)| *input == output.size);
-        let is_later = |(reader, _): &(usize, Dispatch)| (self.dispatch + 1..plan.dispatches.len()).contains(reader);
-        is_alike && self.dispatch < plan.dispatches.len() && self.reader.as_ref().is_none_or(is_later)
+        let writes = |dispatch: &Dispatch| {
+            let written = dispatch.bindings.iter().filter(|bound| bound.writes);
+            plan.outputs
+                .get(self.output)
+                .is_some_and(|output| written.map(|bound| &bound.range).any(|range| range == output))
+        };
+        let reads = |reader: usize| {
+            let later = plan.dispatches.iter().enumerate().skip(self.dispatch + 1);
+            let mut others = later.filter(|(index, _)| *index != reader).flat_map(|(_, dispatch)| &dispatch.bindings);
+            let output = &plan.outputs[self.output];
+            (self.dispatch + 1..plan.dispatches.len()).contains(&reader)
+                && plan.dispatches[reader].bindings.iter().any(|bound| bound.range == *output)
+                && !others.any(|bound| bound.range.overlaps(output))
+        };
+        let is_there = plan.dispatches.get(self.dispatch).is_some_and(writes) && writes(&self.form);
+        is_alike && is_there && self.reader.is_none_or(reads)
     }
 }
 

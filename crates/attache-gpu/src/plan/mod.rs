@@ -154,8 +154,14 @@ impl Plan {
                 return Err(format!("dispatch {index} uses what isn't there"));
             }
         }
-        if !self.in_place.iter().all(|form| form.fits(self)) {
-            return Err("an input and an output that do not fit each other share memory".to_owned());
+        let mut places: Vec<usize> =
+            self.in_place.iter().flat_map(|form| [Some(form.dispatch), form.reader]).flatten().collect();
+        places.sort_unstable();
+        let are_apart = places.windows(2).all(|pair| pair[0] != pair[1]);
+        if !are_apart || !self.in_place.iter().all(|form| form.fits(self)) {
+            return Err(
+                "an input and an output that do not fit each other share memory, or dispatches that do not".to_owned()
+            );
         }
         match self.outputs.iter().position(|output| !inside(output)) {
             Some(output) => Err(format!("output {output} lies outside of its buffer")),
@@ -224,18 +230,15 @@ impl Plan {
         self.weights.partition_point(|weight| weight.offset < offset)
     }
 
-    /// Returns an iterator over the dispatches, over the other forms of those that update after them, and over those of
-    /// readers at the end.
+    /// Returns an iterator over the dispatches, and over their other forms after them.
     pub(crate) fn all_dispatches(&self) -> impl Iterator<Item = &Dispatch> {
         self.numbered_dispatches().map(|(_, dispatch)| dispatch)
     }
 
     /// Returns an iterator like [`Plan::all_dispatches`], with the index of the dispatch in whose place each one is.
     pub(crate) fn numbered_dispatches(&self) -> impl Iterator<Item = (usize, &Dispatch)> {
-        let updates = self.in_place.iter().map(|in_place| (in_place.dispatch, &in_place.form));
-        let readers = self.in_place.iter().filter_map(|in_place| in_place.reader.as_ref());
-        let readers = readers.map(|(reader, form)| (*reader, form));
-        self.dispatches.iter().enumerate().chain(updates).chain(readers)
+        let forms = self.in_place.iter().map(|in_place| (in_place.place(), &in_place.form));
+        self.dispatches.iter().enumerate().chain(forms)
     }
 
     /// Returns, for each of [`Plan::all_dispatches`], the source of its shader and the number of buffers that it binds after

@@ -1,6 +1,6 @@
 //! The table of variants, and the choice among those that apply to a kernel.
 
-use attache_gpu_ir::Program;
+use attache_gpu_ir::{Program, ValueId};
 
 use super::{Computes, GeneratedKernel, Variant, VariantRequirement, convolution, elementwise, reduction};
 use crate::kernel::{DeviceLimits, Kernel, StorageFormats, VariantChoice, View};
@@ -122,7 +122,9 @@ pub(crate) fn write_updating(
     storages: &StorageFormats,
     limits: &DeviceLimits,
 ) -> Option<Shader> {
-    if planned.variant != convolution::matmul_group::VARIANT.name {
+    // What the update views, the product must not read as it is stored.
+    let is_seen = |view: &View| product.views.contains(view) || !reads(product).any(|id| id == view.value);
+    if planned.variant != convolution::matmul_group::VARIANT.name || !update.views.iter().all(is_seen) {
         return None;
     }
     let views: Vec<View> = product.views.iter().chain(&update.views).cloned().collect();
@@ -132,4 +134,10 @@ pub(crate) fn write_updating(
     let is_value = |binding: &Binding| matches!(binding, Binding::Read(_) | Binding::Write(..));
     let fits = shader.bindings.len() <= limits.max_bindings && shader.bindings.iter().all(is_value);
     fits.then_some(shader)
+}
+
+/// Returns the values that a kernel and those within it take, stored or viewed.
+fn reads(kernel: &Kernel) -> Box<dyn Iterator<Item = ValueId> + '_> {
+    let own = kernel.inputs.iter().chain(&kernel.operands).copied();
+    Box::new(own.chain(kernel.within().flat_map(reads)))
 }

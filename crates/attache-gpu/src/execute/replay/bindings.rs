@@ -32,6 +32,33 @@ pub(super) struct Bindings {
     first: Vec<Option<usize>>,
     /// The dispatches that run in another form, as indices into [`Plan::in_place`].
     forms: Vec<usize>,
+    /// How each dispatch runs; empty if all run as they are.
+    steps: Vec<Step>,
+}
+
+/// How a dispatch runs, see [`Bindings::form`] and [`Bindings::needs_barrier`].
+#[derive(Clone, Copy)]
+struct Step {
+    form: Option<usize>,
+    needs_barrier: bool,
+}
+
+/// Returns how each dispatch runs if those of `forms` run in another form.
+fn steps(plan: &Plan, forms: &[usize]) -> Vec<Step> {
+    let step =
+        |(index, dispatch): (usize, &Dispatch)| Step { form: Some(index), needs_barrier: dispatch.needs_barrier };
+    let mut steps: Vec<Step> = plan.dispatches.iter().enumerate().map(step).collect();
+    for form in forms {
+        let in_place = &plan.in_place[*form];
+        steps[in_place.dispatch].form = None;
+        steps[in_place.place()].form = Some(plan.dispatches.len() + form);
+    }
+    let mut is_due = false;
+    for step in &mut steps {
+        step.needs_barrier |= is_due;
+        is_due = step.form.is_none() && step.needs_barrier;
+    }
+    steps
 }
 
 /// What the division of a run into pieces depends on: for each input and output, how runs reach the memory, and whether it
@@ -96,8 +123,8 @@ fn not_replayed(what: &str) -> GpuError {
 
 impl Bindings {
     pub(super) fn new(inputs: usize, outputs: usize) -> Self {
-        let (first, forms) = (vec![None; outputs], Vec::new());
-        Self { inputs: vec![None; inputs], outputs: vec![None; outputs], first, forms }
+        let (inputs, first) = (vec![None; inputs], vec![None; outputs]);
+        Self { inputs, outputs: vec![None; outputs], first, forms: Vec::new(), steps: Vec::new() }
     }
 
     /// Whether nothing is bound.
@@ -163,6 +190,7 @@ impl Bindings {
             bound.access = if is_read || is_overwritten { Access::Copy } else { bound.usual_access(device) };
         }
         self.forms = (0..plan.in_place.len()).filter(|form| self.is_in_place(plan, *form)).collect();
+        self.steps = if self.forms.is_empty() { Vec::new() } else { steps(plan, &self.forms) };
         for index in 0..self.outputs.len() {
             let Some(bound) = &self.outputs[index] else { continue };
             let mut others = self.outputs.iter().enumerate().filter(|(other, _)| *other != index);
@@ -202,30 +230,20 @@ impl Bindings {
 
     /// Returns in which form a dispatch runs: its index, or that of another form, among [`Plan::all_dispatches`]. `None` if it
     /// is left out.
-    pub(super) fn form(&self, plan: &Plan, dispatch: usize) -> Option<usize> {
-        let (of_updates, of_readers) = (plan.dispatches.len(), plan.dispatches.len() + plan.in_place.len());
-        for form in &self.forms {
-            let InPlace { dispatch: update, reader, .. } = &plan.in_place[*form];
-            let reads = |reader: &Option<(usize, Dispatch)>| reader.as_ref().is_some_and(|(at, _)| *at == dispatch);
-            if *update == dispatch {
-                return reader.is_none().then_some(of_updates + form);
-            } else if reads(reader) {
-                return Some(of_readers + plan.in_place[..*form].iter().filter(|form| form.reader.is_some()).count());
-            }
-        }
-        Some(dispatch)
+    pub(super) fn form(&self, dispatch: usize) -> Option<usize> {
+        self.steps.get(dispatch).map_or(Some(dispatch), |step| step.form)
     }
 
     /// Whether a barrier is needed before a dispatch: its own, or that of the dispatches before it that are left out.
     pub(super) fn needs_barrier(&self, plan: &Plan, dispatch: usize) -> bool {
-        let left_out = (0..dispatch).rev().take_while(|dispatch| self.form(plan, *dispatch).is_none());
-        left_out.chain([dispatch]).any(|dispatch| plan.dispatches[dispatch].needs_barrier)
+        self.steps.get(dispatch).map_or(plan.dispatches[dispatch].needs_barrier, |step| step.needs_barrier)
     }
 
     /// Returns what a dispatch binds in the form in which it runs.
     pub(super) fn bound<'a>(&self, plan: &'a Plan, dispatch: usize) -> &'a [BoundRange] {
-        let form = self.form(plan, dispatch).and_then(|form| plan.all_dispatches().nth(form));
-        form.map_or(&[], |form| &form.bindings)
+        let Some(form) = self.form(dispatch) else { return &[] };
+        let other = form.checked_sub(plan.dispatches.len());
+        other.map_or(&plan.dispatches[dispatch], |form| &plan.in_place[form].form).bindings.as_slice()
     }
 
     pub(super) fn shape(&self) -> Shape {

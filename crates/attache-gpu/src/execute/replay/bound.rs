@@ -184,7 +184,7 @@ impl BoundRuns {
 
     /// Returns the dispatches among the steps of a piece, each with the form in which it runs, without those left out.
     fn dispatches(&self, plan: &Plan, piece: &Piece) -> impl Iterator<Item = (usize, usize)> {
-        dispatches(plan, piece).filter_map(|dispatch| Some((dispatch, self.bindings.form(plan, dispatch)?)))
+        dispatches(plan, piece).filter_map(|dispatch| Some((dispatch, self.bindings.form(dispatch)?)))
     }
 
     fn write_set(&self, context: &Context<'_>, (dispatch, form): (usize, usize), set: vk::DescriptorSet) {
@@ -213,7 +213,7 @@ impl BoundRuns {
         }
         let mut sets = sets.iter();
         for dispatch in dispatches(context.plan, piece) {
-            match self.bindings.form(context.plan, dispatch).and_then(|form| Some((form, sets.next()?))) {
+            match self.bindings.form(dispatch).and_then(|form| Some((form, sets.next()?))) {
                 Some((form, set)) => {
                     let needs_barrier = self.bindings.needs_barrier(context.plan, dispatch);
                     context.recorder.dispatch(raw, ([dispatch, form], needs_barrier), *set);

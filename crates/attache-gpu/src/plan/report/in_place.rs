@@ -45,13 +45,14 @@ pub(super) fn in_place(report: &PlanReport, readers: &[[usize; 2]], limits: &Dev
             Binding::Packed(_) | Binding::Words(_) => false,
         };
         let is_usable = is_alike && shader.bindings.iter().all(is_plain);
-        let reader = readers.iter().find(|[update, _]| *update == index).and_then(|[_, reader]| {
+        let of_reader = readers.iter().find(|[update, _]| *update == index).and_then(|[_, reader]| {
             let [dispatch] = dispatches[*reader][..] else { return None };
             let kernels = [kernel, &report.kernels[*reader]];
             let shader = write_updating(program, (kernels, &report.dispatches[dispatch].shader), storages, limits)?;
             Some((dispatch, shader))
         });
-        is_usable.then_some(PlannedInPlace { dispatch, input, output, shader, reader })
+        let (reader, shader) = of_reader.map_or((None, shader), |(reader, shader)| (Some(reader), shader));
+        is_usable.then_some(PlannedInPlace { dispatch, input, output, reader, shader })
     };
     report.kernels.iter().enumerate().filter_map(form).collect()
 }
@@ -101,43 +102,130 @@ impl<'a> Updates<'a> {
 mod tests {
     use super::*;
     use crate::kernel::Precision;
-    use crate::plan::InPlace;
-    use attache_gpu_ir::{ReduceOp, Scalar};
+    use crate::plan::{BoundRange, Dispatch, InPlace};
+    use attache_gpu_ir::{Index, IndexMap, ReduceOp, Scalar};
 
-    /// Returns the report of a program that updates a cache of two matrices and multiplies by it, or by what `read` makes of
-    /// it, and the number of forms in which the product updates.
-    fn readers(apart: bool, read: impl FnOnce(&mut Program, ValueId) -> ValueId) -> (PlanReport, usize) {
-        let mut program = Program::default();
-        let [cache, block] = [64, 1].map(|rows| program.input(Scalar::F32, [2, rows, 32].into()));
-        let start = program.input(Scalar::I32, [3].into());
-        let query = program.input(Scalar::F32, [2, 1, 32].into());
-        let next = program.step(Primitive::Update, &[cache, block, start], 0).unwrap()[0];
-        let right = read(&mut program, next);
-        let product = Primitive::MatMul { transposed: [false, true], order: Vec::new() };
-        let scores = program.step(product, &[query, right], 0).unwrap()[0];
-        program.outputs = vec![next, scores];
-        let limits = DeviceLimits { max_bindings: 8, ..DeviceLimits::default() };
-        let report = PlanReport::new(program, Precision::F32, &limits, apart).unwrap();
-        let forms = report.in_place.iter().filter(|form| form.reader.is_some()).count();
-        (report, forms)
+    /// A program that updates a cache of two matrices and multiplies by it.
+    struct Attention {
+        program: Program,
+        cache: ValueId,
+        next: ValueId,
+        outputs: Vec<ValueId>,
     }
+
+    impl Attention {
+        /// The block is a sum over rows, so that it is in memory that is used again.
+        fn new() -> Self {
+            let mut program = Program::default();
+            let [cache, wide] = [64, 8].map(|rows| program.input(Scalar::F32, [2, rows, 32].into()));
+            let start = program.input(Scalar::I32, [3].into());
+            let block = program.step(sum(), &[wide], 0).unwrap()[0];
+            let block = program.step(Primitive::Reshape([2, 1, 32].into()), &[block], 0).unwrap()[0];
+            let next = program.step(Primitive::Update, &[cache, block, start], 0).unwrap()[0];
+            Self { program, cache, next, outputs: vec![next] }
+        }
+
+        fn step(&mut self, primitive: Primitive, inputs: &[ValueId]) -> ValueId {
+            self.program.step(primitive, inputs, 0).unwrap()[0]
+        }
+
+        fn multiply(mut self, right: ValueId) -> Self {
+            let query = self.program.input(Scalar::F32, [2, 1, 32].into());
+            let product = Primitive::MatMul { transposed: [false, true], order: Vec::new() };
+            let scores = self.step(product, &[query, right]);
+            self.outputs.push(scores);
+            self
+        }
+
+        fn report(mut self, (apart, max_bindings): (bool, usize)) -> PlanReport {
+            self.program.outputs = self.outputs;
+            let limits = DeviceLimits { max_bindings, ..DeviceLimits::default() };
+            PlanReport::new(self.program, Precision::F32, &limits, apart).unwrap()
+        }
+
+        fn readers(self, (apart, max_bindings): (bool, usize)) -> usize {
+            self.report((apart, max_bindings)).in_place.iter().filter(|form| form.reader.is_some()).count()
+        }
+    }
+
+    fn sum() -> Primitive {
+        Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1] }
+    }
+
+    const MANY: (bool, usize) = (false, 8);
 
     #[test]
     fn products_update_what_they_alone_read_as_a_whole() {
-        let (report, forms) = readers(false, |_, next| next);
-        assert_eq!(forms, 1);
-        let plan = report.plan().unwrap();
-        let InPlace { dispatch, reader, .. } = &plan.in_place[0];
-        let (reader, form) = reader.as_ref().unwrap();
-        assert_eq!([*dispatch, *reader], [0, 1]);
-        assert!(form.needs_barrier && plan.all_dispatches().count() == 4);
-        let sum = |program: &mut Program, next| {
-            let sum = Primitive::Reduce { reduction: ReduceOp::Sum, axes: vec![1] };
-            let made = program.step(sum, &[next], 0).unwrap()[0];
-            program.outputs.push(made);
-            next
+        let whole = || {
+            let attention = Attention::new();
+            let next = attention.next;
+            attention.multiply(next)
         };
-        assert_eq!(readers(true, |_, next| next).1, 0, "another interface");
-        assert_eq!(readers(false, sum).1, 0, "two readers");
+        let plan = whole().report(MANY).plan().unwrap();
+        let InPlace { dispatch, reader, form, .. } = &plan.in_place[0];
+        assert_eq!((*dispatch, *reader), (1, Some(2)));
+        assert!(form.needs_barrier && plan.all_dispatches().count() == 4);
+        assert_eq!(whole().readers((true, 8)), 0, "another interface");
+        assert_eq!(whole().readers((false, 4)), 0, "few bindings");
+        let mut twice = whole();
+        let (next, cache) = (twice.next, twice.cache);
+        let other = twice.step(sum(), &[next]);
+        twice.outputs.push(other);
+        assert_eq!(twice.readers(MANY), 0, "two readers");
+        let mut before = whole();
+        let other = before.step(sum(), &[cache]);
+        before.outputs.push(other);
+        assert_eq!(before.readers(MANY), 0, "the cache before is read");
+        let mut part = Attention::new();
+        let rows = Index::Axis(1).plus(8);
+        let map =
+            IndexMap { output: vec![2, 32, 32], coordinates: vec![Index::Axis(0), rows, Index::Axis(2)], fill: None };
+        let right = part.step(Primitive::IndexMap(map), &[next]);
+        assert_eq!(part.multiply(right).readers(MANY), 0, "a part of the cache");
+    }
+
+    #[test]
+    fn what_the_update_reads_stays_until_the_product_has_read_it() {
+        let mut attention = Attention::new();
+        let next = attention.next;
+        attention = attention.multiply(next);
+        let other = attention.program.input(Scalar::F32, [2, 8, 32].into());
+        let last = attention.step(sum(), &[other]);
+        attention.outputs.push(last);
+        let plan = attention.report(MANY).plan().unwrap();
+        let InPlace { reader, form, .. } = &plan.in_place[0];
+        let written = |dispatch: &Dispatch| {
+            let overlaps =
+                |bound: &BoundRange| form.bindings.iter().any(|read| !read.writes && read.range.overlaps(&bound.range));
+            dispatch.bindings.iter().any(|bound| bound.writes && overlaps(bound))
+        };
+        let later = &plan.dispatches[reader.unwrap() + 1..];
+        assert!(later.iter().any(written), "no memory is used again");
+        assert!(later.iter().filter(|dispatch| written(dispatch)).all(|dispatch| dispatch.needs_barrier));
+    }
+
+    #[test]
+    fn damaged_forms_are_rejected() {
+        let mut attention = Attention::new();
+        let next = attention.next;
+        attention = attention.multiply(next);
+        let plan = attention.report(MANY).plan().unwrap();
+        plan.check().unwrap();
+        let damages: [fn(&mut InPlace); 6] = [
+            |form| form.reader = Some(form.dispatch),
+            |form| form.reader = Some(99),
+            |form| form.dispatch = 99,
+            |form| form.form.bindings.clear(),
+            |form| form.form.bindings.iter_mut().for_each(|bound| bound.writes = false),
+            |form| form.output = 1,
+        ];
+        for (index, damage) in damages.into_iter().enumerate() {
+            let mut damaged = plan.clone();
+            damage(&mut damaged.in_place[0]);
+            assert!(damaged.check().is_err(), "damage {index}");
+        }
+        let mut twice = plan.clone();
+        twice.in_place.push(plan.in_place[0].clone());
+        assert!(twice.check().is_err());
     }
 }

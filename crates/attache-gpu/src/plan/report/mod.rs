@@ -41,11 +41,10 @@ pub struct PlannedInPlace {
     pub input: usize,
     /// The output to which the dispatch copies it, with some elements replaced.
     pub output: usize,
-    /// The shader that replaces these elements alone.
+    /// The dispatch that alone reads the output, if the shader is in place of that one and replaces these elements as well.
+    pub reader: Option<usize>,
+    /// The shader that replaces these elements alone, or as well.
     pub shader: Shader,
-    /// The dispatch that reads the output, if it can replace these elements as well, and its shader that does so. The other
-    /// dispatch is then left out.
-    pub reader: Option<(usize, Shader)>,
 }
 
 /// A planned program with all results of planning. [`PlanReport::plan`] returns the part that a device runs.
@@ -122,23 +121,20 @@ impl PlanReport {
         let mut writer = DispatchWriter { report: self, weights: &weights, packed, shaders: Shaders::default() };
         let mut hazards = Hazards::default();
         let mut dispatches = Vec::with_capacity(self.dispatches.len());
-        for planned in &self.dispatches {
+        // A reader that updates as well reads what the update reads, which later dispatches must not overwrite yet.
+        let readers = self.in_place.iter().filter_map(|form| Some((form.reader?, &form.shader)));
+        let readers: HashMap<usize, &Shader> = readers.collect();
+        for (index, planned) in self.dispatches.iter().enumerate() {
             let dispatch = writer.dispatch(&planned.shader)?;
-            dispatches.push(Dispatch { needs_barrier: hazards.record(&dispatch.bindings), ..dispatch });
+            let more = readers.get(&index).map(|form| writer.read(form)).transpose()?.unwrap_or_default();
+            let bound = [dispatch.bindings.as_slice(), &more].concat();
+            dispatches.push(Dispatch { needs_barrier: hazards.record(&bound), ..dispatch });
         }
         let mut in_place = Vec::with_capacity(self.in_place.len());
-        for PlannedInPlace { dispatch, input, output, shader, reader } in &self.in_place {
-            // The forms use no other memory than the dispatches.
-            let mut form = |dispatch: usize, shader| -> Result<Dispatch, GpuError> {
-                let needs_barrier = dispatches[dispatch].needs_barrier;
-                Ok(Dispatch { needs_barrier, ..writer.dispatch(shader)? })
-            };
-            let reader = match reader {
-                Some((reader, shader)) => Some((*reader, form(*reader, shader)?)),
-                None => None,
-            };
-            let form = form(*dispatch, shader)?;
-            in_place.push(InPlace { dispatch: *dispatch, input: *input, output: *output, form, reader });
+        for PlannedInPlace { dispatch, input, output, reader, shader } in &self.in_place {
+            let needs_barrier = dispatches[reader.unwrap_or(*dispatch)].needs_barrier;
+            let form = Dispatch { needs_barrier, ..writer.dispatch(shader)? };
+            in_place.push(InPlace { dispatch: *dispatch, input: *input, output: *output, reader: *reader, form });
         }
         let shaders = writer.shaders.sources;
         let inputs = self.program.inputs.iter().map(|id| self.bytes(*id)).collect();
@@ -203,6 +199,16 @@ struct DispatchWriter<'a> {
 }
 
 impl<'a> DispatchWriter<'a> {
+    /// Returns the ranges of values that a shader reads.
+    fn read(&self, shader: &Shader) -> Result<Vec<BoundRange>, GpuError> {
+        let read = |binding: &Binding| match binding {
+            Binding::Read(id) => Some(self.report.range(*id, self.weights)),
+            Binding::Write(..) | Binding::Packed(_) | Binding::Words(_) => None,
+        };
+        let bound = |range: Result<BufferRange, GpuError>| Ok(BoundRange { range: range?, writes: false });
+        shader.bindings.iter().filter_map(read).map(bound).collect()
+    }
+
     /// Returns the dispatch of a shader, without a barrier before it.
     fn dispatch(&mut self, shader: &'a Shader) -> Result<Dispatch, GpuError> {
         let range = |binding: &Binding| {
@@ -346,15 +352,14 @@ impl fmt::Display for PlanReport {
             write!(f, "{index}: {} [{x}, {y}, {z}]  # {:?}", dispatch.shader.variant, kernel.origins)?;
             self.bindings(f, &dispatch.shader)?;
         }
-        for PlannedInPlace { dispatch, input, output, shader, reader } in &self.in_place {
+        for PlannedInPlace { dispatch, input, output, reader, shader } in &self.in_place {
             let [x, y, z] = shader.groups;
-            write!(f, "in place of {dispatch} where input {input} and output {output} share memory: [{x}, {y}, {z}]")?;
+            let reader = reader.map(|reader| format!(" and {reader}")).unwrap_or_default();
+            write!(
+                f,
+                "in place of {dispatch}{reader} where input {input} and output {output} share memory: [{x}, {y}, {z}]"
+            )?;
             self.bindings(f, shader)?;
-            if let Some((reader, shader)) = reader {
-                let [x, y, z] = shader.groups;
-                write!(f, "in place of {dispatch} and {reader} there: [{x}, {y}, {z}]")?;
-                self.bindings(f, shader)?;
-            }
         }
         Ok(())
     }

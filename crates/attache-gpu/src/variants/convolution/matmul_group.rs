@@ -125,13 +125,14 @@ impl Problem {
 
     /// Returns WGSL of whether an invocation is the first of those that load the same column of the right matrix.
     /// `column_count` is WGSL of the number of columns.
-    fn owns(&self, column_count: &str) -> String {
+    fn owns(&self, writer: &mut Writer<'_>, column_count: &str) -> String {
         let Product { outer, inputs: [_, right], .. } = &self.product;
         let mut text = format!("group.y == 0u && column < {column_count}");
         let mut inner = 1;
         for (extent, stride) in outer.iter().zip(right).rev() {
             if *stride == 0 && *extent != 1 {
-                text += &format!(" && group.z / {inner}u % {extent}u == 0u");
+                let [inner, extent] = [inner, *extent].map(|number| writer.param(number));
+                text += &format!(" && group.z / {inner} % {extent} == 0u");
             }
             inner *= extent;
         }
@@ -256,7 +257,7 @@ fn shader(
         problem.places(),
     );
     if let Right::Updated(Updated { starts, .. }) = right {
-        let _ = writeln!(body, "{starts}    let owns = {};", problem.owns(&column_count));
+        let _ = writeln!(body, "{starts}    let owns = {};", problem.owns(&mut writer, &column_count));
     }
     let steps = Steps { depth, left_k, right_k };
     body += &steps.load_ahead(problem, right);

@@ -74,7 +74,7 @@ pub(in crate::variants) struct Updated {
 
 /// Adds the WGSL function `updated(g, kept, owns, starts)`, which returns unit `g` of `vector_width` floats of the output, in
 /// whose memory all elements of the operand are before: `kept`, which the caller has loaded from there, unless the unit is
-/// of the block. The caller that `owns` such a unit stores it. `None` if units of the block are not as wide.
+/// of the block. The caller that `owns` such a unit stores it; what others have loaded of it meanwhile is not used. `None` if units of the block are not as wide.
 pub(in crate::variants) fn updated(
     writer: &mut Writer<'_>,
     context: &Context<'_>,
@@ -83,7 +83,7 @@ pub(in crate::variants) fn updated(
 ) -> Option<Updated> {
     let [operand, block, starts] = [0, 1, 2].map(|input| kernel.inputs[input]);
     let shapes = [operand, block].map(|id| context.program.shape(id));
-    if vector_width > width(context, kernel, shapes) {
+    if vector_width > width(context, kernel, shapes) || shapes[0].rank() == 0 {
         return None;
     }
     let block = elements_of(writer, context, (&kernel.maps, "new"), block, vector_width);

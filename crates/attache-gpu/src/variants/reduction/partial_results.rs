@@ -79,12 +79,15 @@ impl Reduced {
         let exchange = |distance| format!("    {{ let value = subgroupShuffleXor(folded, {distance}u); {fold} }}\n");
         let mut text: String = distances(rows, workers, size).map(exchange).collect();
         let subgroups = tiling.invocations() / size;
-        let (result, mut end) = ("folded".to_owned(), "");
-        if subgroups > 1 {
-            end = BARRIER;
-            let _ = write!(
-                text,
-                "    if (local.x % {size}u < {rows}u) {{
+        let result = "folded".to_owned();
+        if subgroups == 1 {
+            // The order of its operands can decide which NaN or zero is a maximum.
+            let _ = writeln!(text, "    folded = subgroupShuffle(folded, local.x % {rows}u);");
+            return Self { text, result, end: "" };
+        }
+        let _ = write!(
+            text,
+            "    if (local.x % {size}u < {rows}u) {{
         shared_folded[local.x / {size}u * {rows}u + local.x % {rows}u] = folded;
     }}
     workgroupBarrier();
@@ -93,9 +96,8 @@ impl Reduced {
         let value = shared_folded[other * {rows}u + local.x % {rows}u];
         {fold}
     }}\n"
-            );
-        }
-        Self { text, result, end }
+        );
+        Self { text, result, end: BARRIER }
     }
 }
 
@@ -215,5 +217,83 @@ mod tests {
         assert_eq!(of(4, 64, 32), [4, 8, 16]);
         assert!(of(1, 1, 32).is_empty());
         assert_eq!(levels(128).collect::<Vec<_>>(), [[128, 8], [8, 1]]);
+    }
+
+    /// Returns the source of a shader whose invocations store results.
+    fn shader(invocations: usize, head: &str, text: &str, result: &str) -> String {
+        format!(
+            "@group(0) @binding(0) var<storage, read_write> out: array<f32>;
+var<workgroup> shared_folded: array<f32, {invocations}>;
+var<workgroup> sums: array<array<f32, {invocations}>, 2>;
+@compute @workgroup_size({invocations})
+fn main(@builtin(local_invocation_id) local: vec3<u32>) {{
+{head}{text}    out[local.x] = {result};\n}}\n"
+        )
+    }
+
+    fn check(source: &str) {
+        use wgpu::naga::valid::{Capabilities, ValidationFlags, Validator};
+        let module = wgpu::naga::front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{error}\n{source}"));
+        let mut validator = Validator::new(ValidationFlags::all(), Capabilities::SUBGROUP);
+        validator.validate(&module).unwrap_or_else(|error| panic!("{error:?}\n{source}"));
+    }
+
+    #[test]
+    fn shaders_are_valid_with_subgroups_of_all_sizes() {
+        for (size, rows) in [4, 8, 16, 32, 64, 128].into_iter().flat_map(|size| [1, 2, 8].map(|rows| (size, rows))) {
+            let tiling = Tiling { rows_per_group: rows, workers: 128 / rows };
+            let head = format!("    let worker = local.x / {rows}u;\n    var folded = f32(worker);\n");
+            let Reduced { text, result, .. } = Reduced::new("folded = max(folded, value);", tiling, Some(size));
+            assert_eq!(text.contains("subgroup"), rows < size);
+            check(&shader(128, &head, &text, &result));
+            for are_adjacent in [false, true] {
+                let parts = Parts { columns: rows, parts: 128 / rows, are_adjacent };
+                let [part, own] = match are_adjacent {
+                    true => [format!("local.x % {}u", parts.parts), format!("local.x / {}u", parts.parts)],
+                    false => [format!("local.x / {rows}u"), format!("local.x % {rows}u")],
+                };
+                let head = format!(
+                    "    let part = {part};\n    let own = {own};\n    var sum0 = f32(part);\n    var sum1 = f32(own);\n"
+                );
+                check(&shader(128, &head, &parts.add(2, Some(size)), "sum0 + sum1"));
+            }
+        }
+    }
+
+    /// Does what the generated exchanges do, on the numbers of the invocations of a work group.
+    fn exchanged(parts: Parts, size: usize) -> Vec<Vec<usize>> {
+        let stride = if parts.are_adjacent { 1 } else { parts.columns };
+        let mut held: Vec<Vec<usize>> = (0..parts.invocations()).map(|local| vec![local]).collect();
+        for distance in distances(stride, parts.parts, size) {
+            held = (0..held.len()).map(|local| [held[local].as_slice(), &held[local ^ distance]].concat()).collect();
+        }
+        held
+    }
+
+    #[test]
+    fn each_part_of_a_column_is_added_once() {
+        let sizes = [4, 8, 16, 32, 64].into_iter().flat_map(|size| [1, 2, 4, 8, 32].map(|columns| (size, columns)));
+        for (size, columns, are_adjacent) in
+            sizes.flat_map(|(size, columns)| [(size, columns, false), (size, columns, true)])
+        {
+            let parts = Parts { columns, parts: 256 / columns, are_adjacent };
+            let stride = if are_adjacent { 1 } else { columns };
+            if stride >= size {
+                continue;
+            }
+            let place = |local: usize| match are_adjacent {
+                true => [local % parts.parts, local / parts.parts],
+                false => [local / columns, local % columns],
+            };
+            let each = parts.parts.min(size / stride);
+            let held = exchanged(parts, size);
+            for own in 0..columns {
+                let firsts = (0..256).filter(|local| place(*local)[1] == own && place(*local)[0] % each == 0);
+                let mut added: Vec<[usize; 2]> =
+                    firsts.flat_map(|local| &held[local]).map(|local| place(*local)).collect();
+                added.sort_unstable();
+                assert_eq!(added, (0..parts.parts).map(|part| [part, own]).collect::<Vec<_>>(), "{size} {columns}");
+            }
+        }
     }
 }
