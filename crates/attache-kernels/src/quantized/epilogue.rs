@@ -476,6 +476,20 @@ mod tests {
         }
     }
 
+    /// Checks results of the factors of all columns, with this zero point and these bounds.
+    fn check_factors(
+        (factors, rounding): (&[Multiplier], Rounding),
+        sums: &[i32],
+        (zero_point, bounds): (i32, (i32, i32)),
+    ) {
+        let epilogue = Requantize::new(factors, factors.len(), rounding, zero_point, bounds);
+        let expected = |row: usize, column: usize| {
+            let word = factors[column].apply(sums[row * SHAPE[1] + column], rounding);
+            word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
+        };
+        check(&epilogue, sums, factors.len(), expected);
+    }
+
     #[test]
     fn every_isa_rounds_as_a_factor_does() {
         let mut random = Random::new(21);
@@ -499,12 +513,7 @@ mod tests {
             }
             let rounding = [Rounding::Once, Rounding::Twice][round % 2];
             let (zero_point, bounds) = [(-7, (-128, 127)), (131, (0, 255)), (5, (-20, 90)), (9, (9, 200))][round % 4];
-            let epilogue = Requantize::new(&factors, count, rounding, zero_point, bounds);
-            let expected = |row: usize, column: usize| {
-                let word = factors[column].apply(sums[row * width + column], rounding);
-                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
-            };
-            check(&epilogue, &sums, count, expected);
+            check_factors((&factors, rounding), &sums, (zero_point, bounds));
         }
     }
 
@@ -532,12 +541,7 @@ mod tests {
             };
             let sums: Vec<i32> = (0..rows * width).map(|index| sum(index % width)).collect();
             let (zero_point, bounds) = [(-128, (-128, 127)), (255, (0, 255)), (3, (-20, 90)), (0, (0, 255))][round % 4];
-            let epilogue = Requantize::new(&factors, width, rounding, zero_point, bounds);
-            let expected = |row: usize, column: usize| {
-                let word = factors[column].apply(sums[row * width + column], rounding);
-                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
-            };
-            check(&epilogue, &sums, width, expected);
+            check_factors((&factors, rounding), &sums, (zero_point, bounds));
         }
     }
 
@@ -556,12 +560,7 @@ mod tests {
             let rounding = [Rounding::Once, Rounding::Twice][round % 2];
             let (zero_point, bounds) =
                 [(-128, (-128, 127)), (255, (0, 255)), (127, (1, 34)), (128, (0, 255))][round % 4];
-            let epilogue = Requantize::new(&factors, width, rounding, zero_point, bounds);
-            let expected = |row: usize, column: usize| {
-                let word = factors[column].apply(sums[row * width + column], rounding);
-                word.wrapping_add(zero_point).clamp(bounds.0, bounds.1) as u8
-            };
-            check(&epilogue, &sums, width, expected);
+            check_factors((&factors, rounding), &sums, (zero_point, bounds));
         }
     }
 

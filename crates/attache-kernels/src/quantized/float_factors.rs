@@ -54,8 +54,8 @@ impl FloatFactors {
         let mut run = 0;
         for factor in factors.iter().rev() {
             let is_below_one = factor.exponent < 0 || factor.mantissa <= i32::MAX - 1024;
-            let is_whole = factor.mantissa == 0 || factor.mantissa >= 1 << 30;
-            let fits = (-14..=0).contains(&factor.exponent) && is_below_one && is_whole;
+            let is_normalized = factor.mantissa == 0 || factor.mantissa >= 1 << 30;
+            let fits = (-14..=0).contains(&factor.exponent) && is_below_one && is_normalized;
             let fits = fits && (-128..=255).contains(&zero_point);
             run = if fits { run + 1 } else { 0 };
             floats.fitting.push(run);

@@ -30,6 +30,7 @@ pub(super) fn readers(program: &Program, kernels: &[Kernel]) -> Vec<[usize; 2]> 
 /// `readers` are those of [`readers`] for whose forms the layout has room.
 pub(super) fn in_place(report: &PlanReport, readers: &[[usize; 2]], limits: &DeviceLimits) -> Vec<PlannedInPlace> {
     let updates = Updates::new(&report.program, &report.kernels);
+    let readers: HashMap<usize, usize> = readers.iter().map(|[update, reader]| (*update, *reader)).collect();
     let mut dispatches = vec![Vec::new(); report.kernels.len()];
     report.dispatches.iter().enumerate().for_each(|(index, dispatch)| dispatches[dispatch.kernel].push(index));
     let form = |(index, kernel): (usize, &Kernel)| {
@@ -45,7 +46,7 @@ pub(super) fn in_place(report: &PlanReport, readers: &[[usize; 2]], limits: &Dev
             Binding::Packed(_) | Binding::Words(_) => false,
         };
         let is_usable = is_alike && shader.bindings.iter().all(is_plain);
-        let of_reader = readers.iter().find(|[update, _]| *update == index).and_then(|[_, reader]| {
+        let of_reader = readers.get(&index).and_then(|reader| {
             let [dispatch] = dispatches[*reader][..] else { return None };
             let kernels = [kernel, &report.kernels[*reader]];
             let shader = write_updating(program, (kernels, &report.dispatches[dispatch].shader), storages, limits)?;
@@ -180,7 +181,7 @@ mod tests {
         let rows = Index::Axis(1).plus(8);
         let map =
             IndexMap { output: vec![2, 32, 32], coordinates: vec![Index::Axis(0), rows, Index::Axis(2)], fill: None };
-        let right = part.step(Primitive::IndexMap(map), &[next]);
+        let right = part.step(Primitive::IndexMap(map), &[part.next]);
         assert_eq!(part.multiply(right).readers(MANY), 0, "a part of the cache");
     }
 
