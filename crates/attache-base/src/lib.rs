@@ -30,7 +30,7 @@ pub use constant::{Bytes, Constant};
 pub use copy::{copy, copy_to_all};
 pub use data_type::{DataType, Element};
 pub use integer_rounding::IntegerRounding;
-pub use order::order_by;
+pub use order::{OrderAsNeeded, order_as_needed, order_by};
 pub use parallel::{Parallel, Serial};
 pub use pool::{Idle, Pool};
 pub use pools::{LentPool, Pools};

@@ -2,7 +2,7 @@
 //! with 513 points between which 16-bit elements are interpolated.
 
 use super::{ScaleAndZero, Stored};
-use crate::Engine;
+use crate::{Engine, Isa};
 
 /// Lookup table of a unary function, with one entry for each value of the input type in ascending order.
 #[derive(Clone, Debug)]
@@ -32,16 +32,38 @@ impl<T: Stored> Table<T> {
         assert_eq!(input.len(), output.len(), "input and output have one shape");
         let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
         let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.5, output.len())).max(1);
+        let by_byte = self.by_byte::<I>();
         engine.for_each_chunk(output, chunk, |task, output| {
-            let input = &input[task * chunk..];
+            let input = &input[task * chunk..][..output.len()];
             if let (Some(difference), false) = (self.difference, cfg!(attache_small)) {
                 let sum = |stored: &I| T::truncate((*stored).into() + difference);
                 return output.iter_mut().zip(input).for_each(|(value, stored)| *value = sum(stored));
             }
-            for (value, stored) in output.iter_mut().zip(input) {
+            let done = by_byte.as_ref().map_or(0, |table| look_up(engine.isa, table, input, output));
+            for (value, stored) in output[done..].iter_mut().zip(&input[done..]) {
                 *value = values[((*stored).into() - I::LEAST) as usize];
             }
         });
+    }
+
+    /// Returns the table in the order of the input's bytes; `None` unless inputs and results are bytes.
+    fn by_byte<I: Stored>(&self) -> Option<[u8; 256]> {
+        let entries: &[u8; 256] = bytemuck::try_cast_slice(&self.values).ok()?.try_into().ok()?;
+        let first = I::LEAST as u8;
+        (size_of::<I>() == 1)
+            .then(|| std::array::from_fn(|byte| entries[usize::from((byte as u8).wrapping_sub(first))]))
+    }
+}
+
+/// Writes the entries of a table for the first bytes of the input, and returns for how many: as many as vectors of the
+/// instruction set can look up.
+fn look_up<I: Stored, T: Stored>(isa: Isa, table: &[u8; 256], input: &[I], output: &mut [T]) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(attache_small)))]
+    return super::x86::look_up(isa, table, bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output));
+    #[cfg(not(all(target_arch = "x86_64", not(attache_small))))]
+    {
+        let _ = (isa, table, input, output);
+        0
     }
 }
 
@@ -130,11 +152,19 @@ mod tests {
 
     #[test]
     fn every_number_of_the_type_is_looked_up() {
-        let table = Table::<u8>::new::<i8>(|stored| stored * 2 + 100);
-        let input: Vec<i8> = (i8::MIN..=i8::MAX).collect();
-        let mut output = vec![0; 256];
-        table.apply(Engine::new(&Serial), &input, &mut output);
-        assert!(input.iter().zip(&output).all(|(x, y)| i32::from(*y) == (i32::from(*x) * 2 + 100).clamp(0, 255)));
+        let function = |stored: i32| stored * 2 + 100;
+        let signed: Vec<i8> = (i8::MIN..=i8::MAX).chain(i8::MIN..=7).rev().collect();
+        let unsigned: Vec<u8> = (0..=u8::MAX).chain(0..=7).rev().collect();
+        for isa in Isa::available() {
+            let engine = Engine { isa, ..Engine::new(&Serial) };
+            let mut output = vec![0u8; signed.len()];
+            Table::<u8>::new::<i8>(function).apply(engine, &signed, &mut output);
+            assert!(signed.iter().zip(&output).all(|(x, y)| i32::from(*y) == function((*x).into()).clamp(0, 255)));
+            let mut output = vec![0i8; unsigned.len()];
+            Table::<i8>::new::<u8>(function).apply(engine, &unsigned, &mut output);
+            assert!(unsigned.iter().zip(&output).all(|(x, y)| i32::from(*y) == function((*x).into()).clamp(-128, 127)));
+        }
+        let (input, mut output) = (signed, vec![0; 392]);
         Table::<u8>::new::<i8>(|stored| stored + 128).apply(Engine::new(&Serial), &input, &mut output);
         assert!(input.iter().zip(&output).all(|(x, y)| i32::from(*y) == i32::from(*x) + 128));
     }

@@ -8,7 +8,9 @@ use super::epilogue::Sums;
 use super::float_factors::Floats;
 use super::requantize;
 use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES, Scales};
+use crate::Isa;
 use crate::gemm::Target;
+use crate::simd::Kind;
 
 /// Token whose existence proves that the processor supports AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
@@ -322,6 +324,33 @@ impl Integers for Vnni {
         // SAFETY: the token proves the features.
         unsafe { _mm512_mask_blend_epi16(0xaaaa_aaaa, a, _mm512_slli_epi32::<16>(b)) }
     }
+}
+
+/// Writes the entries of a table for the first bytes of the input, as many as are whole vectors, and returns for how many; 0
+/// if the processor cannot look up bytes in four vectors.
+pub(super) fn look_up(isa: Isa, table: &[u8; 256], input: &[u8], output: &mut [u8]) -> usize {
+    let is_wide = matches!(isa.0, Kind::Avx512 | Kind::Amx) && is_x86_feature_detected!("avx512vbmi");
+    // SAFETY: the features were detected.
+    if is_wide { unsafe { look_up_with_vbmi(table, input, output) } } else { 0 }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn look_up_with_vbmi(table: &[u8; 256], input: &[u8], output: &mut [u8]) -> usize {
+    const BYTES: usize = 64;
+    // SAFETY: each array has the bytes of a vector.
+    let load = |bytes: &[u8; BYTES]| unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
+    let [a, b, c, d] = *table.as_chunks().0 else { return 0 };
+    let [a, b, c, d] = [load(&a), load(&b), load(&c), load(&d)];
+    let (input, output) = (input.as_chunks::<BYTES>().0, output.as_chunks_mut::<BYTES>().0);
+    for (from, to) in input.iter().zip(&mut *output) {
+        let places = load(from);
+        // The seven lowest bits choose a byte of two vectors, the highest one chooses the vectors.
+        let [low, high] = [_mm512_permutex2var_epi8(a, places, b), _mm512_permutex2var_epi8(c, places, d)];
+        let found = _mm512_mask_blend_epi8(_mm512_movepi8_mask(places), low, high);
+        // SAFETY: the array has the bytes of a vector.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), found) };
+    }
+    input.len().min(output.len()) * BYTES
 }
 
 /// Returns `sum`, of which the compiler does not know that it is a sum. It would otherwise add the terms of several turns of

@@ -23,7 +23,7 @@ use attache_model::{FlexMap, FlexScalar};
 
 use crate::shared::support::{countable, product, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
-use suppression::{Detection, Rules, Scores, decode, over_boxes, over_classes};
+use suppression::{Detection, Rules, Scores, Values, decode, over_boxes, over_classes};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
     code: Code::Custom("TFLite_Detection_PostProcess"),
@@ -169,12 +169,20 @@ impl Operator for DetectionPostProcess {
         let [encodings, scores, anchors] = [eval.input(0)?, eval.input(1)?, eval.input(2)?];
         self.check([encodings.shape, scores.shape, anchors.shape])?;
         let (columns, classes) = (encodings.shape[2], scores.shape[2]);
-        let [encodings, scores, anchors] = [reals(0, encodings)?, reals(1, scores)?, reals(2, anchors)?];
+        let (mut numbers, [encodings, anchors]) = ([0.0; 256], [reals(0, encodings)?, reals(2, anchors)?]);
+        let values = match scores.data_type {
+            DataType::Float32 => Values::Floats(scores.values()?),
+            _ => {
+                let number = number(step(1, scores.quantization)?);
+                numbers.iter_mut().zip(0..=u8::MAX).for_each(|(place, stored)| *place = number(&stored));
+                Values::Bytes(scores.values()?, &numbers)
+            }
+        };
         let boxes = decode(&encodings, columns, &anchors, self.scales);
         if let Some(place) = boxes.iter().position(|[top, left, bottom, right]| top > bottom || left > right) {
             return Err(OpError::invalid(format!("box {place} ends before it begins: {:?}", boxes[place])));
         }
-        let scores = Scores { values: &scores, columns: classes, background: classes - self.rules.classes };
+        let scores = Scores { values, columns: classes, background: classes - self.rules.classes };
         let (detections, count) = self.detect(&boxes, &scores);
         let [places, classes, scores, counts] = &mut eval.outputs[..] else {
             return Err(OpError::invalid("it has four outputs"));
@@ -216,9 +224,12 @@ fn reals(index: usize, tensor: TensorRef<'_>) -> Result<Cow<'_, [f32]>, OpError>
     if tensor.data_type == DataType::Float32 {
         return Ok(Cow::Borrowed(tensor.values()?));
     }
-    let (scale, zero_point) = step(index, tensor.quantization)?;
-    let real = |stored: &u8| scale * (f32::from(*stored) - zero_point);
-    Ok(tensor.values::<u8>()?.iter().map(real).collect())
+    Ok(tensor.values::<u8>()?.iter().map(number(step(index, tensor.quantization)?)).collect())
+}
+
+/// Returns the function from stored bytes to the numbers that they stand for.
+fn number((scale, zero_point): (f32, f32)) -> impl Fn(&u8) -> f32 {
+    move |stored| scale * (f32::from(*stored) - zero_point)
 }
 
 #[cfg(test)]
@@ -262,7 +273,8 @@ mod tests {
 
     #[test]
     fn classes_of_a_box_share_its_place() {
-        let scores = Scores { values: &[0.1, 0.9, 0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.3], columns: 5, background: 0 };
+        let values = Values::Floats(&[0.1, 0.9, 0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.3]);
+        let scores = Scores { values, columns: 5, background: 0 };
         let boxes = [[0.0, 0.0, 1.0, 1.0], [2.0, 0.0, 3.0, 1.0]];
         let (detections, count) = op().detect(&boxes, &scores);
         let found: Vec<_> = detections.iter().map(|(place, found)| (*place, found.index, found.class)).collect();

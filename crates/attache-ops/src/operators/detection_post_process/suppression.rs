@@ -4,7 +4,9 @@
 //! The caller must have checked the shapes. Of equal scores the first one wins, except among the classes of
 //! one box (see [`largest`]). NaN scores are lower than any other.
 
-use attache_base::order_by;
+use std::borrow::Cow;
+
+use attache_base::{OrderAsNeeded, order_as_needed};
 
 use crate::shared::overlap::overlap;
 use crate::shared::support::float_key;
@@ -29,11 +31,75 @@ pub(super) struct Rules {
 /// The scores of all boxes, one row per box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scores<'a> {
-    pub(super) values: &'a [f32],
+    pub(super) values: Values<'a>,
     /// Number of columns of a row, including the background; at least one.
     pub(super) columns: usize,
     /// Number of background columns before the first class.
     pub(super) background: usize,
+}
+
+/// The elements of scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Values<'a> {
+    Floats(&'a [f32]),
+    /// Stored bytes, and the number that each value of a byte stands for.
+    Bytes(&'a [u8], &'a [f32; 256]),
+}
+
+impl<'a> Scores<'a> {
+    /// Returns the scores of each box in one iteration, without the background.
+    fn rows<T>(&self, values: &'a [T]) -> impl Iterator<Item = &'a [T]> {
+        let background = self.background;
+        values.chunks_exact(self.columns).map(move |row| &row[background..])
+    }
+
+    /// Returns the scores of a box, without the background.
+    fn row(&self, index: usize) -> Cow<'a, [f32]> {
+        let range = index * self.columns + self.background..(index + 1) * self.columns;
+        match self.values {
+            Values::Floats(floats) => Cow::Borrowed(&floats[range]),
+            Values::Bytes(bytes, numbers) => bytes[range].iter().map(|byte| numbers[usize::from(*byte)]).collect(),
+        }
+    }
+
+    /// Returns the score of a class for each box.
+    fn column(&self, class: usize) -> Vec<f32> {
+        let first = self.background + class;
+        match self.values {
+            Values::Floats(floats) => floats.iter().skip(first).step_by(self.columns).copied().collect(),
+            Values::Bytes(bytes, numbers) => {
+                bytes.iter().skip(first).step_by(self.columns).map(|byte| numbers[usize::from(*byte)]).collect()
+            }
+        }
+    }
+
+    /// Returns the highest score of each box; NaN if it has no other.
+    fn highest(&self) -> Vec<f32> {
+        match self.values {
+            Values::Floats(floats) => self.rows(floats).map(|row| highest(row, f32::NAN, f32::max)).collect(),
+            // The highest byte stands for the highest number.
+            Values::Bytes(bytes, numbers) if numbers.is_sorted() => {
+                let highest = |row| (!<[u8]>::is_empty(row)).then(|| highest(row, 0, u8::max));
+                let number = |byte: Option<u8>| byte.map_or(f32::NAN, |byte| numbers[usize::from(byte)]);
+                self.rows(bytes).map(|row| number(highest(row))).collect()
+            }
+            Values::Bytes(bytes, numbers) => {
+                let number = |byte: &u8| numbers[usize::from(*byte)];
+                self.rows(bytes).map(|row| row.iter().map(number).fold(f32::NAN, f32::max)).collect()
+            }
+        }
+    }
+}
+
+/// Returns the highest of some values and `least`: each of a number of lanes that of its own, so that they are computed at once.
+fn highest<T: Copy>(values: &[T], least: T, higher: impl Fn(T, T) -> T) -> T {
+    const LANES: usize = 32;
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [least; LANES];
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(lane, value)| *lane = higher(*lane, *value));
+    }
+    lanes.iter().chain(rest).copied().fold(least, higher)
 }
 
 /// A selected box with one of its classes.
@@ -66,13 +132,10 @@ pub(super) fn decode(encodings: &[f32], columns: usize, anchors: &[f32], scales:
 /// descending order of score.
 pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Vec<Detection>> {
     let count = rules.most_classes.min(rules.classes);
-    let rows = || scores.values.chunks_exact(scores.columns).map(|row| &row[scores.background..]);
-    let highest: Vec<f32> = rows().map(|row| row.iter().copied().fold(f32::NAN, f32::max)).collect();
-    let kept = suppress(boxes, &highest, rules, rules.most);
-    let rows: Vec<_> = rows().collect();
+    let kept = suppress(boxes, &scores.highest(), rules, rules.most);
     let classes = |index: usize| {
-        let classes = largest(rows[index], count).into_iter();
-        classes.map(|class| Detection { index, class, score: rows[index][class] }).collect()
+        let row = scores.row(index);
+        largest(&row, count).into_iter().map(|class| Detection { index, class, score: row[class] }).collect()
     };
     kept.into_iter().map(classes).collect()
 }
@@ -82,11 +145,10 @@ pub(super) fn over_boxes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules)
 pub(super) fn over_classes(boxes: &[[f32; 4]], scores: &Scores<'_>, rules: &Rules) -> Vec<Detection> {
     let mut best: Vec<Detection> = Vec::new();
     for class in 0..rules.classes {
-        let column = scores.values.iter().skip(scores.background + class).step_by(scores.columns);
-        let column: Vec<f32> = column.copied().collect();
+        let column = scores.column(class);
         let kept = suppress(boxes, &column, rules, rules.most_per_class).into_iter();
         best.extend(kept.map(|index| Detection { index, class, score: column[index] }));
-        let order = descending(best.len(), |index| best[index].score).into_iter().take(rules.most);
+        let order = descending(best.len(), |index| best[index].score).take(rules.most);
         best = order.map(|index| best[index]).collect();
     }
     best
@@ -98,7 +160,7 @@ fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> V
     let candidates: Vec<usize> = (0..scores.len()).filter(|index| scores[*index] >= rules.score).collect();
     let order = descending(candidates.len(), |candidate| scores[candidates[candidate]]);
     let mut kept: Vec<usize> = Vec::new();
-    for index in order.into_iter().map(|candidate| candidates[candidate]) {
+    for index in order.map(|candidate| candidates[candidate]) {
         if kept.len() >= most {
             break;
         }
@@ -110,8 +172,8 @@ fn suppress(boxes: &[[f32; 4]], scores: &[f32], rules: &Rules, most: usize) -> V
 }
 
 /// Returns the indices below `count` in descending order of their scores, none of which is NaN. Equal scores stay in order.
-fn descending(count: usize, score: impl Fn(usize) -> f32) -> Vec<usize> {
-    order_by(count, |index| ((i64::from(i32::MAX) - float_key(score(index))) as usize, 0))
+fn descending(count: usize, score: impl Fn(usize) -> f32) -> OrderAsNeeded {
+    order_as_needed(count, |index| (i64::from(i32::MAX) - float_key(score(index))) as u64)
 }
 
 /// Returns the indices of the `count` largest values in descending order of value; `count` is at most the
@@ -186,7 +248,8 @@ mod tests {
 
     #[test]
     fn classes_come_one_after_the_other_among_equals() {
-        let scores = Scores { values: &[9.0, 0.5, 0.5, 9.0, 0.7, 0.5, 9.0, 0.1, 0.1], columns: 3, background: 1 };
+        let values = [9.0, 0.5, 0.5, 9.0, 0.7, 0.5, 9.0, 0.1, 0.1];
+        let scores = Scores { values: Values::Floats(&values), columns: 3, background: 1 };
         let rules = Rules { classes: 2, ..RULES };
         let found = over_classes(&[BOXES[0], BOXES[2], BOXES[1]], &scores, &rules);
         let found: Vec<_> = found.iter().map(|found| (found.index, found.class)).collect();
