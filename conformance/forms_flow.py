@@ -269,6 +269,173 @@ def more_loops(suite):
     case("loop_in_a_loop", lambda m, draw: [m.input(COUNT), m.input(np.array([0.3], np.float32))], below(3, COUNT, real(1)), outer)
 
 
+def counted_loops(suite):
+    """Loops whose number of turns is constant: the counter starts at a constant, and what decides is computed from it. LiteRT
+    copies values that a body returns one after the other, so that a body that only exchanges two loses one of them.
+    """
+    start, column = np.zeros((), np.int32), real(1, 3)
+
+    def whole(inner, number):
+        return inner.constant(np.array(number, np.int32))
+
+    def advance(inner, count, step=1):
+        return add(inner, count, whole(inner, step), np.int32)
+
+    def compare(inner, operator, a, b):
+        table = options("".join(part.capitalize() for part in operator.split("_")) + "Options")
+        return inner.operator(operator, [a, b], table, dtype=np.bool_)
+
+    def below(limit, *others):
+        def condition(inner):
+            count, *_ = [inner.input(value) for value in (start, *others)]
+            return [compare(inner, "LESS", count, whole(inner, limit))]
+        return condition
+
+    def case(form, first, make_inputs, condition, body, kernels=("reference", "plain", "default"), kind="f32"):
+        def build(model, draw):
+            return repeat(model, [model.constant(np.array(first, np.int32)), *make_inputs(model, draw)], condition, body)
+        suite.case("WHILE", f"counted_{form}", build, kind, kernels)
+
+    def one(model, draw):
+        return [model.input(draw(1, 3))]
+
+    def two(model, draw):
+        return [model.input(draw(1, 3)), model.input(draw(1, 3))]
+
+    def scaled(inner):
+        count, x = inner.input(start), inner.input(column)
+        return [advance(inner, count), multiply(inner, x, inner.constant(np.full(3, -1.25, np.float32)))]
+
+    case("powers", 0, one, below(5, column), scaled)
+    case("no_turn", 7, one, below(5, column), scaled)
+    case("one_turn", 4, one, below(5, column), scaled)
+
+    def by_value(inner):
+        count, end, _ = inner.input(start), inner.input(start), inner.input(column)
+        return [compare(inner, "LESS_EQUAL", count, end)]
+
+    def to_value(inner):
+        count, end, x = inner.input(start), inner.input(start), inner.input(column)
+        return [advance(inner, count, 2), end, multiply(inner, x, inner.constant(np.float32(0.75)))]
+
+    case("end_is_a_value", 1, lambda m, draw: [m.constant(np.array(6, np.int32)), *one(m, draw)], by_value, to_value)
+
+    def geometric(inner):
+        count, x = inner.input(start), inner.input(column)
+        count = inner.operator("MUL", [count, whole(inner, 3)], options("MulOptions"), dtype=np.int32)
+        return [count, add(inner, x, inner.operator("CAST", [count], options("CastOptions")))]
+
+    case("geometric_steps", 1, one, below(80, column), geometric)
+
+    def down(inner):
+        count, _ = inner.input(start), inner.input(column)
+        return [inner.operator("LOGICAL_AND", [compare(inner, "GREATER", count, whole(inner, 0)),
+                                               compare(inner, "NOT_EQUAL", count, whole(inner, 2))], dtype=np.bool_)]
+
+    def downwards(inner):
+        count, x = inner.input(start), inner.input(column)
+        return [advance(inner, count, -1), add(inner, x, inner.operator("CAST", [count], options("CastOptions")))]
+
+    case("downwards", 6, one, down, downwards)
+
+    def exchanged(inner):
+        count, x, y = inner.input(start), inner.input(column), inner.input(column)
+        return [advance(inner, count), y, add(inner, x, y)]
+
+    case("exchanged_values", 0, two, below(6, column, column), exchanged)
+
+    def replaced(inner):
+        count, _, y = inner.input(start), inner.input(column), inner.input(column)
+        return [advance(inner, count), inner.constant(np.array([[1, -2, 3]], np.float32)), y]
+
+    def then_used(form, first, body):
+        def build(model, draw):
+            _, x, y = repeat(model, [whole(model, first), *two(model, draw)], below(3, column, column), body)
+            return [model.operator("RELU", [x]), multiply(model, x, y)]
+        suite.case("WHILE", f"counted_{form}", build)
+
+    then_used("constant_result", 0, replaced)
+    then_used("exchanged_then_used", 0, exchanged)
+    then_used("no_turn_then_used", 3, exchanged)
+
+    def growing(inner):
+        count, x = inner.input(start), inner.input(column)
+        return [advance(inner, count), inner.operator("CONCATENATION", [x, x], options("ConcatenationOptions", axis=0))]
+
+    case("grows", 0, one, below(3, column), growing)
+
+    def outer(inner):
+        count, x = inner.input(start), inner.input(column)
+        _, made = repeat(inner, [whole(inner, 0), x], below(2, column), scaled)
+        return [advance(inner, count), add(inner, made, x)]
+
+    case("loop_in_a_loop", 0, one, below(3, column), outer)
+
+    def triangular(inner):
+        count, x = inner.input(start), inner.input(column)
+        _, made = repeat(inner, [count, x], below(4, column), scaled)
+        return [advance(inner, count), add(inner, made, x)]
+
+    case("inner_loop_from_the_counter", 0, one, below(4, column), triangular)
+
+    def doubled(inner):
+        return [twice_of(inner, inner.input(column))]
+
+    def negated(inner):
+        return [inner.operator("NEG", [inner.input(column)], options("NegOptions"))]
+
+    def alternating(inner):
+        count, x = inner.input(start), inner.input(column)
+        is_third = compare(inner, "EQUAL", count, whole(inner, 2))
+        return [advance(inner, count), choose(inner, is_third, [x], (negated, doubled))]
+
+    case("branch_on_the_counter", 0, one, below(4, column), alternating)
+
+    def recurrent(model, draw):
+        weights, own = draw(4, 3), draw(4, 4)
+
+        def step(inner):
+            count, sequence = inner.input(start), inner.input(real(6, 1, 3))
+            state, results = inner.input(real(1, 4)), inner.input(real(6, 1, 4))
+            x = inner.operator("GATHER", [sequence, count], options("GatherOptions"))
+            dense = [inner.operator("FULLY_CONNECTED", [value, inner.constant(matrix), -1], options("FullyConnectedOptions"))
+                     for value, matrix in ((x, weights), (state, own))]
+            state = inner.operator("TANH", [add(inner, *dense)])
+            row = inner.operator("EXPAND_DIMS", [state, whole(inner, 0)], options("ExpandDimsOptions"))
+            at = inner.operator("PACK", [count, whole(inner, 0), whole(inner, 0)], options("PackOptions", valuesCount=3), dtype=np.int32)
+            results = inner.operator("DYNAMIC_UPDATE_SLICE", [results, row, at], options("DynamicUpdateSliceOptions"))
+            return [advance(inner, count), sequence, state, results]
+
+        inputs = [whole(model, 0), model.input(draw(6, 1, 3)), model.input(draw(1, 4)), model.constant(real(6, 1, 4))]
+        _, _, state, results = repeat(model, inputs, below(6, real(6, 1, 3), real(1, 4), real(6, 1, 4)), step)
+        return [model.operator("ABS", [state], options("AbsOptions")), results]
+
+    suite.case("WHILE", "counted_recurrent_network", recurrent)
+
+    def accumulated(model, draw):
+        def step(inner):
+            count, x = inner.input(start), inner.input(column)
+            kept = inner.operator("READ_VARIABLE", [inner.handle("sum")], options("ReadVariableOptions"), shape=(1, 3))
+            after = add(inner, multiply(inner, kept, inner.constant(np.float32(0.5))), x)
+            inner.operator("ASSIGN_VARIABLE", [inner.handle("sum"), after], options("AssignVariableOptions"), results=0)
+            return [advance(inner, count), multiply(inner, x, inner.constant(np.float32(-0.5)))]
+
+        x = model.input(draw(1, 3))
+        model.operator("ASSIGN_VARIABLE", [model.handle("sum"), x], options("AssignVariableOptions"), results=0)
+        repeat(model, [whole(model, 0), x], below(4, column), step)
+        kept = model.operator("READ_VARIABLE", [model.handle("sum")], options("ReadVariableOptions"), shape=(1, 3))
+        return [twice_of(model, kept)]
+
+    suite.case("WHILE", "counted_variable", accumulated, kernels=PLAIN)
+
+    def integers(inner):
+        count, x = inner.input(start), inner.input(np.zeros((2, 3), np.int32))
+        return [advance(inner, count), add(inner, x, count, np.int32)]
+
+    case("int32", 0, lambda m, draw: [m.input(draw(2, 3, dtype=np.int32, low=-9, high=9))],
+         below(5, np.zeros((2, 3), np.int32)), integers, kind="i32")
+
+
 def more_variables(suite):
     """Variables of other types and ranks, several of them, and variables that branches and loops share."""
     def assign(model, name, value):
@@ -382,4 +549,4 @@ def more_variables(suite):
         suite.case("CALL_ONCE", form, build, "i32" if form == "int32" else "f32", PLAIN)
 
 
-FAMILIES = (branches, loops, variables, more_branches, more_loops, more_variables)
+FAMILIES = (branches, loops, variables, more_branches, more_loops, more_variables, counted_loops)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use attache_base::DataType;
+use attache_base::{DataType, Shape};
 
 use crate::{Fact, Op, Unsupported};
 
@@ -88,6 +88,24 @@ pub struct Body {
     pub graph: Graph,
     /// Index of the operator's input that is the first input of the graph.
     pub first: usize,
+}
+
+/// What an operator repeats that is a loop: a condition and a body, which both take the values of the loop. Values that the
+/// body returns are those of the next turn.
+pub trait Loop {
+    /// Returns the graph whose output is whether the body runs once more, for values of these shapes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason why the graph is not available.
+    fn condition(&self, shapes: &[Option<Shape>]) -> Result<Graph, String>;
+
+    /// Returns the body for values of these shapes.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the reason if the nodes of the subgraph can't take the place of the loop.
+    fn body(&self, shapes: &[Option<Shape>]) -> Result<Body, String>;
 }
 
 impl Node {

@@ -17,7 +17,7 @@ mod rows;
 pub use error::{OpError, Unsupported};
 pub use eval::{Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, StoredValues, TensorMut, TensorRef};
 pub use fact::{Fact, Inferred};
-pub use graph::{Body, Graph, Inlined, InlinedCall, InvalidGraph, Node, NodeId, Tensor, TensorId};
+pub use graph::{Body, Graph, Inlined, InlinedCall, InvalidGraph, Loop, Node, NodeId, Tensor, TensorId};
 pub use hash_table::HashTable;
 pub use lowering::{AffineParameters, Lowered, Lowering, Quantized};
 pub use op::{Conversion, Op, UnresolvedOperator, VariableUse, WorkingMemory};

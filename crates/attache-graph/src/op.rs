@@ -5,7 +5,7 @@ use std::fmt;
 
 use attache_base::{Constant, Shape};
 
-use crate::{Body, Eval, Fact, Host, Inferred, Lowering, OpError, PassedTensor, RowUse, Unsupported};
+use crate::{Body, Eval, Fact, Host, Inferred, Loop, Lowering, OpError, PassedTensor, RowUse, Unsupported};
 
 /// An operator of the model, including its attributes.
 pub trait Op: fmt::Debug + Send + Sync {
@@ -132,6 +132,11 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Fails with the reason if the nodes of the subgraph can't take the place of the call.
     fn body(&self, inputs: &[Option<&Fact>]) -> Option<Result<Body, String>> {
         let _ = inputs;
+        None
+    }
+
+    /// Returns what the operator repeats, if it is a loop; `None` for all other operators.
+    fn as_loop(&self) -> Option<&dyn Loop> {
         None
     }
 

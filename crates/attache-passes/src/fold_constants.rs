@@ -126,7 +126,7 @@ impl Known<'_> {
 
 /// Computes the outputs of a node with the constant inputs `inputs`. Fails with the reason if the node is not
 /// folded, for example because the outputs take more than `room` bytes.
-fn fold(
+pub(crate) fn fold(
     graph: &Graph,
     node: &Node,
     inputs: &[Option<Fact>],

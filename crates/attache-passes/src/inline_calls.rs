@@ -1,5 +1,5 @@
 //! The rule `inline_calls`: the nodes of a called subgraph take the place of the call, where it is certain which subgraph
-//! that is: for a composite, and for a branch whose condition is constant.
+//! that is: for a composite, for a branch whose condition is constant, and for a loop that runs a known number of times.
 //!
 //! The caller's tensors take the places of the subgraph's inputs and outputs. Calls in the subgraph are nodes of the graph
 //! from then on, which the next round replaces. [`Op::body`](attache_graph::Op::body) bounds how many that become.
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use attache_graph::{Body, Fact, Graph, Inlined, InlinedCall, Node, Patch, TensorId};
 
+use crate::unroll::Unroller;
 use crate::{FoldedConstants, Found, Rule, visits};
 
 pub(crate) const RULE: Rule =
@@ -22,8 +23,11 @@ fn find(graph: &Graph, _: &dyn FoldedConstants) -> Found {
     let mut is_output = vec![false; graph.tensors.len()];
     graph.outputs.iter().for_each(|id| is_output[id.index()] = true);
     let mut calls = Calls { graph, is_output, passed_on: HashMap::new() };
+    let mut unroller = Unroller::new(graph);
     for (id, node) in visits::nodes(graph) {
-        let Some(body) = node.op.body(&graph.input_facts(node)) else { continue };
+        let body = || node.op.body(&graph.input_facts(node));
+        let unrolled = || node.op.as_loop().map(|own| unroller.unroll(&graph.input_facts(node), own));
+        let Some(body) = body().or_else(unrolled) else { continue };
         match body.and_then(|body| calls.replace(node, body, &mut found.patch)) {
             Ok(nodes) => found.patch.expand.push((id, nodes)),
             Err(reason) => found.declined.push((id, reason)),
@@ -59,12 +63,17 @@ impl Calls<'_> {
         }
         let (mut constants, mut passed_on) = (Vec::new(), Vec::new());
         for (id, output) in inner.outputs.iter().zip(&node.outputs) {
-            match (ids[id.index()], &inner.fact(*id).constant) {
-                (Some(_), _) if self.is_output[output.index()] => {
+            let argument = ids[id.index()];
+            let constant = match argument {
+                Some(argument) => self.graph.tensors.get(argument.index()).and_then(|own| own.fact.constant.as_ref()),
+                None => inner.fact(*id).constant.as_ref(),
+            };
+            match (argument, constant) {
+                (_, Some(constant)) => constants.push((*output, constant.clone())),
+                (Some(_), None) if self.is_output[output.index()] => {
                     return Err("an output of the graph would be another tensor of the graph".into());
                 }
-                (Some(other), _) => passed_on.push((*output, other)),
-                (None, Some(constant)) => constants.push((*output, constant.clone())),
+                (Some(other), None) => passed_on.push((*output, other)),
                 (None, None) => ids[id.index()] = Some(*output),
             }
         }
@@ -114,6 +123,9 @@ impl Calls<'_> {
         inner.validate().map_err(|error| format!("its subgraph is invalid: {error}"))?;
         if inner.nodes.iter().any(|node| node.op.missing().is_some() || node.op.is_registered()) {
             return Err("its subgraph has operators that are registered or not implemented".into());
+        }
+        if inner.nodes.iter().any(|node| node.op.has_side_effects() && !node.op.passes_tensors()) {
+            return Err("its subgraph has an operator with a state, which all calls of the subgraph share".into());
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ mod refresh;
 mod remove_unused;
 #[cfg(test)]
 mod testing;
+mod unroll;
 mod visits;
 
 use attache_base::Bytes;

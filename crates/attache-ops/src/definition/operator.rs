@@ -5,8 +5,8 @@ use std::fmt;
 
 use attache_base::{Constant, DataType, Shape};
 use attache_graph::{
-    Body, Conversion, Eval, Fact, Host, Inferred, Lowering, Op, OpError, PassedTensor, RowUse, TensorMut, Unsupported,
-    VariableUse, WorkingMemory,
+    Body, Conversion, Eval, Fact, Host, Inferred, Loop, Lowering, Op, OpError, PassedTensor, RowUse, TensorMut,
+    Unsupported, VariableUse, WorkingMemory,
 };
 
 use super::halves;
@@ -129,6 +129,12 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
 
     /// Returns how the operator uses a resource variable; see [`Op::variable_use`].
     fn variable_use(&self) -> Option<VariableUse<'_>> {
+        None
+    }
+
+    /// Returns what the operator repeats, if it is a loop; see [`Op::as_loop`].
+    #[cfg(not(attache_small))]
+    fn as_loop(&self) -> Option<&dyn Loop> {
         None
     }
 
@@ -278,6 +284,11 @@ impl Op for Declared {
     #[cfg(not(attache_small))]
     fn body(&self, inputs: &[Option<&Fact>]) -> Option<Result<Body, String>> {
         self.operator.body(Facts::present(self.inputs, inputs).ok()?)
+    }
+
+    #[cfg(not(attache_small))]
+    fn as_loop(&self) -> Option<&dyn Loop> {
+        self.operator.as_loop()
     }
 
     fn multiply_adds(&self, inputs: &[Option<&Shape>], outputs: &[&Shape]) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! WHILE: runs a subgraph of the model on its own outputs while a condition subgraph returns true.
 
 use attache_base::{DataType, Shape};
+#[cfg(not(attache_small))]
+use attache_graph::{Body, Graph, Loop};
 use attache_graph::{Eval, Host, Inferred, OpError, PassedTensor};
 use attache_model::schema::BuiltinOperator;
 
@@ -50,6 +52,18 @@ impl While {
     }
 }
 
+#[cfg(not(attache_small))]
+impl Loop for While {
+    fn condition(&self, shapes: &[Option<Shape>]) -> Result<Graph, String> {
+        self.condition.graph(shapes.to_vec())
+    }
+
+    fn body(&self, shapes: &[Option<Shape>]) -> Result<Body, String> {
+        let graph = self.body.graph(shapes.to_vec())?;
+        Ok(Body { name: "WHILE".into(), subgraph: self.body.index, graph, first: 0 })
+    }
+}
+
 impl Operator for While {
     /// Infers the types and shapes of the outputs, which are the values after the last iteration. A shape is
     /// known where no iteration changes it.
@@ -84,6 +98,11 @@ impl Operator for While {
             }
             values = host.run_subgraph(self.body.index, values)?;
         }
+    }
+
+    #[cfg(not(attache_small))]
+    fn as_loop(&self) -> Option<&dyn Loop> {
+        Some(self)
     }
 
     fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {

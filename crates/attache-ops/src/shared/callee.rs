@@ -2,7 +2,7 @@
 //! subgraph, its inferred output shapes, and its graph. Independent of how subgraphs are run.
 
 use attache_base::{DataType, Shape};
-use attache_graph::{Body, Fact, OpError, PassedTensor};
+use attache_graph::{Body, Fact, Graph, OpError, PassedTensor};
 
 use crate::Declaration;
 use crate::subgraphs::Callees;
@@ -57,6 +57,13 @@ impl Callee {
     /// Returns the subgraph as what an operator does whose inputs from index `first` on are the arguments; `name` is what is
     /// called, for people. Fails with the reason if the nodes of the subgraph can't take the place of the call.
     pub(crate) fn body(&self, name: &str, inputs: &[Option<&Fact>], first: usize) -> Result<Body, String> {
+        let graph = self.graph(shapes_of(inputs.get(first..).unwrap_or_default()))?;
+        Ok(Body { name: name.to_owned(), subgraph: self.index, graph, first })
+    }
+
+    /// Returns the graph of the subgraph for these input shapes. Fails with the reason if its nodes can't take the place of a
+    /// call.
+    pub(crate) fn graph(&self, shapes: Vec<Option<Shape>>) -> Result<Graph, String> {
         let source = &self.callees.model().subgraphs()[self.index];
         // All calls of a subgraph share its variables.
         if source.tensors.iter().any(|tensor| tensor.is_variable) {
@@ -65,9 +72,7 @@ impl Callee {
         if source.operators.iter().any(|operator| !operator.intermediates.is_empty()) {
             return Err("an operator of its subgraph has intermediate tensors".into());
         }
-        let arguments = inputs.get(first..).unwrap_or_default();
-        let graph = self.callees.graph(self.index, shapes_of(arguments))?;
-        Ok(Body { name: name.to_owned(), subgraph: self.index, graph, first })
+        Ok(self.callees.graph(self.index, shapes)?)
     }
 
     /// Checks that all inputs of the operator are present and have the types of the subgraph's inputs.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use attache::DataType::{self, Bool, Float32, Int32, Resource};
 use attache::graph::Unsupported;
 use attache::model::schema::{
-    BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, IfOptionsT, VarHandleOptionsT, WhileOptionsT,
+    BuiltinOperator, BuiltinOptionsT, CallOnceOptionsT, IfOptionsT, RandomOptionsT, VarHandleOptionsT, WhileOptionsT,
 };
 use attache::{
     Claim, Delegate, DelegateError, Error, ErrorKind, Interpreter, Model, ModelBuilder, NodeContext, OperatorBuilder,
@@ -126,14 +126,50 @@ fn counting(end: f32) -> Flow {
     let last: Vec<_> = (0..2).map(|_| flow.tensor(0, Float32, &[])).collect();
     flow.repeat(0, &start, &last, [1, 2]);
     flow.ends(0, &start, &last);
-    let (count, sum, end) = (flow.tensor(1, Float32, &[1]), flow.tensor(1, Float32, &[1]), flow.constant(1, &[end]));
+    below(&mut flow, end);
+    adds(&mut flow);
+    flow
+}
+
+/// Builds a model of a loop like [`counting`] whose first value starts as the constant 0; its input is the second.
+fn counted(condition: impl FnOnce(&mut Flow), body: impl FnOnce(&mut Flow)) -> Flow {
+    let mut flow = Flow::new(3);
+    let start = [flow.constant(0, &[0.0]), flow.tensor(0, Float32, &[1])];
+    let last: Vec<_> = (0..2).map(|_| flow.tensor(0, Float32, &[])).collect();
+    flow.repeat(0, &start, &last, [1, 2]);
+    flow.ends(0, &start[1..], &last);
+    condition(&mut flow);
+    body(&mut flow);
+    flow
+}
+
+fn counted_to(end: f32) -> Flow {
+    counted(|flow| below(flow, end), adds)
+}
+
+/// Adds the two values of a loop to a subgraph.
+fn values(flow: &mut Flow, subgraph: usize) -> [usize; 2] {
+    [0, 1].map(|_| flow.tensor(subgraph, Float32, &[1]))
+}
+
+/// Fills subgraph 1 as the condition of [`counting`].
+fn below(flow: &mut Flow, end: f32) {
+    let ([count, sum], end) = (values(flow, 1), flow.constant(1, &[end]));
     let goes_on = flow.apply(1, BuiltinOperator::LESS, &[count, end], Bool);
     flow.ends(1, &[count, sum], &[goes_on]);
-    let (count, sum, one) = (flow.tensor(2, Float32, &[1]), flow.tensor(2, Float32, &[1]), flow.constant(2, &[1.0]));
+}
+
+/// Fills subgraph 2 as the body of [`counting`].
+fn adds(flow: &mut Flow) {
+    let ([count, sum], one) = (values(flow, 2), flow.constant(2, &[1.0]));
     let next = flow.apply(2, BuiltinOperator::ADD, &[count, one], Float32);
     let total = flow.apply(2, BuiltinOperator::ADD, &[sum, count], Float32);
     flow.ends(2, &[count, sum], &[next, total]);
-    flow
+}
+
+/// Returns what passes do to a model, as text.
+fn passes(flow: &Flow) -> String {
+    attache::stages::passes(&Model::from_bytes(flow.0.finish()).unwrap(), 0, &[]).unwrap()
 }
 
 /// Builds a model that adds its first input to a resource variable of initial value 10, in the `then` branch
@@ -249,8 +285,75 @@ fn a_loop_ends_when_its_condition_says_so() {
 
 #[test]
 fn an_endless_loop_is_stopped() {
-    let mut interpreter = counting(f32::INFINITY).build().unwrap();
-    fails(&mut interpreter, ErrorKind::LimitExceeded, "loop_steps");
+    for flow in [counting(f32::INFINITY), counted_to(f32::INFINITY)] {
+        let mut interpreter = flow.build().unwrap();
+        fails(&mut interpreter, ErrorKind::LimitExceeded, "loop_steps");
+    }
+}
+
+#[test]
+fn the_nodes_of_all_turns_take_the_place_of_a_loop_that_counts() {
+    for (end, turns) in [(5.0, 5), (0.0, 0), (200.0, 200)] {
+        let flow = counted_to(end);
+        let mut interpreter = flow.build().unwrap();
+        interpreter.write(0, &[0.5f32]).unwrap();
+        interpreter.invoke().unwrap();
+        let sum = (0..turns).map(|turn| turn as f32).sum::<f32>() + 0.5;
+        assert_eq!([0, 1].map(|output| interpreter.read::<f32>(output).unwrap()), [[end], [sum]]);
+        let text = passes(&flow);
+        // The counter is constant. Without a turn, an output would be the input, so that the loop stays.
+        assert_eq!(text.matches("= ADD").count(), turns, "{text}");
+        assert_eq!(text.contains("= WHILE"), turns == 0, "{text}");
+    }
+}
+
+#[test]
+fn loops_stay_whose_turns_are_many_or_unknown() {
+    let mut interpreter = counted_to(1000.0).build().unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(1).unwrap(), [499_500.0]);
+    let declined = |flow: &Flow, reason: &str| {
+        let text = passes(flow);
+        assert!(text.contains("= WHILE") && text.contains(reason), "{text}");
+    };
+    declined(&counted_to(1000.0), "it runs more than 256 times");
+    let unknown = "how often it runs is not known before it does";
+    declined(&counting(5.0), unknown);
+    // The body computes the counter from another value.
+    let mixes = |flow: &mut Flow| {
+        let [count, sum] = values(flow, 2);
+        let next = flow.apply(2, BuiltinOperator::ADD, &[count, sum], Float32);
+        flow.ends(2, &[count, sum], &[next, sum]);
+    };
+    declined(&counted(|flow| below(flow, 5.0), mixes), unknown);
+    // The condition also assigns a variable.
+    let assigns = |flow: &mut Flow| {
+        let ([count, sum], end, handle) = (values(flow, 1), flow.constant(1, &[3.0]), flow.handle(1, "kept"));
+        flow.assign(1, handle, count);
+        let goes_on = flow.apply(1, BuiltinOperator::LESS, &[count, end], Bool);
+        flow.ends(1, &[count, sum], &[goes_on]);
+    };
+    declined(&counted(assigns, adds), unknown);
+}
+
+#[test]
+fn random_numbers_of_a_loop_differ_from_turn_to_turn() {
+    let subtracts = |flow: &mut Flow| {
+        let ([count, sum], one) = (values(flow, 2), flow.constant(2, &[1.0]));
+        let next = flow.apply(2, BuiltinOperator::ADD, &[count, one], Float32);
+        let (shape, random) =
+            (flow.0.tensor(2, TensorBuilder::values("", [1], &[1i32])), flow.tensor(2, Float32, &[1]));
+        let options = BuiltinOptionsT::RandomOptions(RandomOptionsT { seed: 7, seed2: 9 }.into());
+        flow.with_options(2, BuiltinOperator::RANDOM_UNIFORM, (&[shape], &[random]), options);
+        let total = flow.apply(2, BuiltinOperator::SUB, &[random, sum], Float32);
+        flow.ends(2, &[count, sum], &[next, total]);
+    };
+    let flow = counted(|flow| below(flow, 4.0), subtracts);
+    let mut interpreter = flow.build().unwrap();
+    interpreter.invoke().unwrap();
+    // Equal numbers would cancel.
+    assert_ne!(interpreter.read::<f32>(1).unwrap(), [0.0]);
+    assert!(passes(&flow).contains("an operator with a state"));
 }
 
 #[test]
