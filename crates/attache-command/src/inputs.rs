@@ -224,7 +224,7 @@ impl InputArguments {
         } else if input.1.data_type == DataType::String {
             (texts::lines(bytes, &input.1.shape)?, None)
         } else {
-            let picture = Picture::decode(bytes)?;
+            let picture = Picture::upright(bytes)?;
             let (array, is_range_assumed) = self.picture(setting, input, &picture)?;
             (array, Some((picture, is_range_assumed)))
         };

@@ -11,6 +11,7 @@ use std::io::Cursor;
 
 use attache::{DataType, Quantization, Shape};
 use half::f16;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 
 use crate::failure::Failure;
 use crate::io::array::Array;
@@ -85,25 +86,37 @@ fn neighbours(target: usize, from: usize, to: usize, grid: Grid) -> (usize, usiz
 }
 
 impl Picture<u8> {
-    /// Decodes a PNG or JPEG file.
+    /// Decodes a PNG or JPEG file, with the pixels as they are stored.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Failure> {
+        Self::turned(bytes, false)
+    }
+
+    /// Decodes a PNG or JPEG file, turned upright as its metadata say (Exif): cameras store the rows of their sensor.
+    pub(crate) fn upright(bytes: &[u8]) -> Result<Self, Failure> {
+        Self::turned(bytes, true)
+    }
+
+    fn turned(bytes: &[u8], is_upright: bool) -> Result<Self, Failure> {
         if bytes.is_empty() {
             return Err(Failure::usage("the file is empty; give a .npy, PNG or JPEG file"));
         }
-        let reader = || {
-            let mut reader = image::ImageReader::new(Cursor::new(bytes));
-            if let Ok(format) = image::guess_format(bytes) {
-                reader.set_format(format);
-            }
-            reader
-        };
-        let explained = |error| unreadable(&error, image::guess_format(bytes).is_ok());
-        let (width, height) = reader().into_dimensions().map_err(explained)?;
+        let mut reader = ImageReader::new(Cursor::new(bytes));
+        let format = image::guess_format(bytes).ok();
+        format.iter().for_each(|format| reader.set_format(*format));
+        let explained = |error| unreadable(&error, format.is_some());
+        let mut decoder = reader.into_decoder().map_err(explained)?;
+        let (width, height) = decoder.dimensions();
         if u64::from(width) * u64::from(height) > MOST_PIXELS {
             let text = format!("the picture has {width} × {height} pixels, and at most {MOST_PIXELS} are read");
             return Err(Failure::usage(format!("{text}; give a smaller one")));
         }
-        let picture = reader().decode().map_err(explained)?;
+        // The decoder makes up what is missing.
+        if format == Some(ImageFormat::Jpeg) && is_cut_off(bytes) {
+            return Err(Failure::usage("the picture ends in the middle: the file is cut off; copy or save it anew"));
+        }
+        let orientation = if is_upright { decoder.orientation().ok() } else { None };
+        let mut picture = DynamicImage::from_decoder(decoder).map_err(explained)?;
+        orientation.iter().for_each(|orientation| picture.apply_orientation(*orientation));
         let picture = picture.to_rgb8();
         let (width, height) = (picture.width() as usize, picture.height() as usize);
         if width == 0 || height == 0 {
@@ -194,6 +207,25 @@ impl<V: Copy + Into<f32>> Picture<V> {
             }
         };
         Ok(Filled { array: Array { data_type, shape, bytes }, clipped })
+    }
+}
+
+/// Whether a JPEG file lacks its end: after the beginning of the pixels there is no marker EOI (ITU-T T.81, B.1.1.3), which
+/// neither they nor a marker's parameters contain.
+fn is_cut_off(bytes: &[u8]) -> bool {
+    const START_OF_SCAN: u8 = 0xda;
+    const END_OF_IMAGE: [u8; 2] = [0xff, 0xd9];
+    let mut rest = bytes.get(2..).unwrap_or_default();
+    loop {
+        rest = match rest {
+            [0xff, START_OF_SCAN, pixels @ ..] => return !pixels.windows(2).any(|pair| pair == END_OF_IMAGE),
+            [0xff, 0xd0..=0xd8 | 0x01, after @ ..] => after,
+            [0xff, 0x00..=0xfe, high, low, ..] => {
+                rest.get(2 + usize::from(u16::from_be_bytes([*high, *low])).max(2)..).unwrap_or_default()
+            }
+            [_, after @ ..] => after,
+            [] => return true,
+        };
     }
 }
 
@@ -370,6 +402,40 @@ mod tests {
         let data = [&0u32.to_be_bytes()[..], b"IDAT", &[0x35, 0xaf, 0x06, 0x1e]].concat();
         let message = Picture::decode(&[start, data].concat()).unwrap_err().message;
         assert!(message.contains("16000 × 16000 pixels, and at most 67108864 are read"), "{message}");
+    }
+
+    /// Returns a JPEG file of a picture of two columns, the left one black and the right one white, 16 pixels each.
+    fn jpeg() -> Vec<u8> {
+        let picture = image::GrayImage::from_fn(32, 16, |x, _| image::Luma([if x < 16 { 0 } else { 255 }]));
+        let mut bytes = Vec::new();
+        picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Jpeg).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn pictures_are_turned_upright() {
+        let bytes = jpeg();
+        // The metadata of a picture whose first column is the upper edge, and whose first row the right one.
+        let tiff = [&b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"[..]].concat();
+        let length = (tiff.len() as u16 + 2).to_be_bytes();
+        let turned = [&bytes[..2], &[0xff, 0xe1], &length, &tiff, &bytes[2..]].concat();
+        let size = |picture: Picture<u8>| [picture.height, picture.width];
+        assert_eq!(size(Picture::decode(&turned).unwrap()), [16, 32]);
+        assert_eq!(size(Picture::upright(&bytes).unwrap()), [16, 32]);
+        let upright = Picture::upright(&turned).unwrap();
+        let ends = [0, upright.values.len() - 1].map(|place| upright.values[place]);
+        assert_eq!((size(upright), ends.map(|value| value > 127)), ([32, 16], [false, true]));
+    }
+
+    #[test]
+    fn a_picture_that_is_cut_off_is_an_error() {
+        let bytes = jpeg();
+        for length in (4..bytes.len() - 1).rev() {
+            assert!(Picture::decode(&bytes[..length]).is_err(), "{length} of {} bytes", bytes.len());
+        }
+        let longer = [&bytes[..], b"more"].concat();
+        assert!(Picture::decode(&bytes).is_ok() && Picture::decode(&longer).is_ok());
+        assert!(Picture::decode(&bytes[..bytes.len() - 2]).unwrap_err().message.contains("cut off"));
     }
 
     #[test]
