@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use attache::model::schema::DimensionType;
 use attache::model::{QuantizationDetails, Tensor};
-use attache::{Model, Outcome, Placement};
-use numpy::PyArray1;
+use attache::{Constant, Model, Outcome, Placement};
+use numpy::{PyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::class_of;
+use crate::arrays::{class_of, dtype_of, empty};
 use crate::fault::Fault;
 
 /// Returns LiteRT's dictionary of a tensor with the shape that it has now.
@@ -35,7 +35,7 @@ pub(crate) fn tensor<'py>(
     details.set_item("shape_signature", PyArray1::from_vec(py, signature.unwrap_or(extents)))?;
     details.set_item("dtype", class)?;
     details.set_item("quantization", scale_and_zero_point(tensor))?;
-    details.set_item("quantization_parameters", quantization(py, tensor)?)?;
+    details.set_item("quantization_parameters", quantization(py, &model.subgraphs()[subgraph].tensors, tensor)?)?;
     details.set_item("sparsity_parameters", sparsity(py, model, subgraph, index)?)?;
     Ok(details)
 }
@@ -51,7 +51,9 @@ fn scale_and_zero_point(tensor: &Tensor) -> (f32, i32) {
     }
 }
 
-fn quantization<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyDict>> {
+/// Returns LiteRT's dictionary of quantization parameters. With blocks, the scales are those of all blocks in the type of the
+/// tensor that has them.
+fn quantization<'py>(py: Python<'py>, tensors: &[Tensor], tensor: &Tensor) -> PyResult<Bound<'py, PyDict>> {
     let (scales, zero_points, axis) = match &tensor.quantization {
         Some(it) => (it.scale.clone(), it.zero_point.iter().map(|point| saturated(*point)).collect(), it.axis),
         None => (Vec::new(), Vec::new(), 0),
@@ -61,11 +63,31 @@ fn quantization<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, Py
         _ => (axis, 0),
     };
     let parameters = PyDict::new(py);
-    parameters.set_item("scales", PyArray1::<f32>::from_vec(py, scales))?;
+    match block_scales(py, tensors, tensor)? {
+        Some(scales) => parameters.set_item("scales", scales)?,
+        None => parameters.set_item("scales", PyArray1::<f32>::from_vec(py, scales))?,
+    }
     parameters.set_item("zero_points", PyArray1::<i32>::from_vec(py, zero_points))?;
     parameters.set_item("quantized_dimension", axis)?;
     parameters.set_item("block_size", block_size)?;
     Ok(parameters)
+}
+
+/// Returns the scales of all blocks of a tensor as an array of one dimension; `None` if it has no blocks.
+fn block_scales<'py>(
+    py: Python<'py>,
+    tensors: &[Tensor],
+    tensor: &Tensor,
+) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
+    let QuantizationDetails::Blockwise { scales, .. } = tensor.quantization_details else { return Ok(None) };
+    let Some(Constant { data_type, shape, bytes }) = tensors.get(scales).and_then(|scales| scales.constant.as_ref()) else {
+        return Ok(None);
+    };
+    let Some(descriptor) = dtype_of(py, *data_type) else { return Ok(None) };
+    let (array, elements) = empty(py, descriptor, &[shape.elements()])?;
+    let Some(bytes) = bytes.get(..elements.len()) else { return Ok(None) };
+    elements.copy_from_slice(bytes);
+    Ok(Some(array))
 }
 
 fn saturated(zero_point: i64) -> i32 {

@@ -33,8 +33,14 @@ OPEN_UNTIL_A_RUN = {"style_transfer_dynamic_range"}
 LARGE = {"edsr_f32b5_fp32", "edsr_f32b5_full_int8"}
 
 
-# LiteRT gives the output of DENSIFY another name when it allocates tensors, and the tensors of branches no shapes.
-CHANGED_BY_LITERT = ("DENSIFY", "HASHTABLE_in_a_branch")
+# When LiteRT allocates tensors, it gives the output of DENSIFY another name, the weights of a dynamic TRANSPOSE_CONV a scale
+# for each channel, and some tensors of branches, loops, their results and what runs once no shapes, or those of the file or
+# of the last call.
+CHANGED_BY_LITERT = (
+    "DENSIFY", "HASHTABLE_in_a_branch", "CALL_ONCE_computed", "CALL_ONCE_read_in_a_branch", "CALL_ONCE_written_in_a",
+    "STABLEHLO_COMPOSITE_one_subgraph_twice", "TRANSPOSE_CONV_dynamic", "WHILE_counted_recurrent_network",
+    "WHILE_counted_variable",
+)
 
 
 def same(left, right, path="details"):
