@@ -21,7 +21,7 @@ use attache_gpu::{
 };
 use attache_gpu_ir::{
     BinaryOp, ByteType, ConvolutionGeometry, Expression, Gather, HostTensor, Index, IndexMap, IntExpression, Primitive,
-    Program, ReduceOp, Resample, Sampling, Scalar, Suppression, UnaryOp, ValueId, Window, WindowKind, interpret,
+    Program, ReduceOp, Resample, Sampling, Scalar, Step, Suppression, UnaryOp, ValueId, Window, WindowKind, interpret,
 };
 use integers::{byte_convolution, byte_moves, int_convolution, int_map, int_reduce, int_search};
 use random::Random;
@@ -65,7 +65,7 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
             HostTensor::new(value.shape.clone(), elements)
         })
         .collect();
-    let expected = interpret(program, &tensors).unwrap();
+    let (expected, largest) = (interpret(program, &tensors).unwrap(), largest_sum(program, &tensors));
     let mut seen = BTreeSet::new();
     let mut choices = vec![VariantChoice::ByPriority];
     while let Some(choice) = choices.pop() {
@@ -74,7 +74,7 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
         if choice == VariantChoice::ByPriority && form.submission == Submission::Replay {
             choices.extend(session.report().alternatives.into_iter().map(VariantChoice::Named));
         }
-        check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected));
+        check_session(form, &format!("{label}, {choice:?}"), program, &mut session, (&tensors, &expected, largest));
         let apart = form.submission == Submission::Encoder;
         let report = PlanReport::new(program.clone(), form.precision, device.limits(), apart).unwrap();
         let bound = report.dispatches.iter().map(|dispatch| dispatch.shader.bindings.len()).max();
@@ -90,13 +90,23 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
     seen
 }
 
-/// Runs a session with the inputs `tensors` and checks that its outputs are the expected ones.
+/// Returns the largest magnitude of what convolutions and matrix products compute: rounding errors are relative to it, also
+/// where a later step clamps the results.
+fn largest_sum(program: &Program, tensors: &[HostTensor]) -> f64 {
+    let is_sum = |step: &&Step| matches!(step.primitive, Primitive::Convolution(_) | Primitive::MatMul { .. });
+    let outputs = program.steps.iter().filter(is_sum).flat_map(|step| &step.outputs).copied().collect();
+    let computed = interpret(&Program { outputs, ..program.clone() }, tensors).unwrap();
+    computed.iter().flat_map(|tensor| &tensor.elements).fold(0.0, |most, element| most.max(element.abs()))
+}
+
+/// Runs a session with the inputs `tensors` and checks that its outputs are the expected ones, with errors relative to the
+/// largest of each and to `largest`.
 fn check_session(
     form: &Form,
     label: &str,
     program: &Program,
     session: &mut Session,
-    (tensors, expected): (&[HostTensor], &[HostTensor]),
+    (tensors, expected, largest): (&[HostTensor], &[HostTensor], f64),
 ) {
     let scalars: Vec<Scalar> = program.outputs.iter().map(|id| program.value(*id).scalar).collect();
     let are_bytes = |formats: &[ValueFormat]| -> Vec<bool> {
@@ -127,7 +137,7 @@ fn check_session(
         }
     }
     for ((tensor, bytes), scalar) in expected.iter().zip(&outputs).zip(scalars) {
-        let scale = tensor.elements.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+        let scale = tensor.elements.iter().fold(largest.max(1.0), |most, x| most.max(x.abs()));
         for (place, (expected, word)) in tensor.elements.iter().zip(bytes.chunks_exact(4)).enumerate() {
             let word: [u8; 4] = word.try_into().unwrap();
             let found = match scalar {

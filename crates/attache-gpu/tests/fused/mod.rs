@@ -256,7 +256,8 @@ pub(crate) fn gated_image(random: &mut Random, [rows, depth]: [usize; 2], output
     let (made, image) = scaled_image(random, &mut program, [rows, depth]);
     let sides = [0, 1].map(|_| projected_to(random, &mut program, (made, image), outputs));
     let [x, y, z] = [0, 1, 2].map(Expression::Input);
-    let gate = x.unary(UnaryOp::Tanh).multiply(y);
+    // Of sums in the hundreds as they are, the function would be flat, or the product a multiple of their rounding errors.
+    let gate = x.multiply(Expression::Constant(0.00390625)).unary(UnaryOp::Tanh).multiply(y);
     let output = match random.below(3) {
         0 => {
             let shape = program.shape(sides[0]).clone();
