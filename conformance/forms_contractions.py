@@ -39,7 +39,7 @@ def weights_of(model, draw, shape, axis, scales, bits, zero_point, old=False):
 
 
 def contraction(suite, operator, form, kind, image, shape, axis, table, scales=1, bits=8, weight_point=0, bias=True,
-                wanted=None, version=1, old=False, **fields):
+                wanted=None, version=1, old=False, bias_type=None, **fields):
     """A case of one operator with constant weights of this shape, whose output channels are along `axis`."""
     def build(model, draw):
         weights, scale = weights_of(model, draw, shape, axis, scales, bits, weight_point, old)
@@ -50,7 +50,7 @@ def contraction(suite, operator, form, kind, image, shape, axis, table, scales=1
         inputs = [data, weights] if wanted is None else [model.constant(int32(*wanted)), weights, data]
         if bias:
             units = 1 if kind == "f32" else unit * scale
-            values = (draw(shape[axis]) / units).astype(BIASES[kind])
+            values = (draw(shape[axis]) / units).astype(bias_type or BIASES[kind])
             inputs.append(model.constant(values))
             if kind != "f32":
                 scaled(model, inputs[-1], units, np.zeros(scales))
@@ -73,6 +73,9 @@ def convolution(suite):
 
     image, filters, one = (2, 5, 6, 5), (6, 3, 3, 5), (1, 1)
     case("wide", "i16", image, filters, version=4, **window(dilation=one))
+    for form, count in (("wide_narrow_bias", 1), ("wide_narrow_bias_by_channel", 6)):
+        case(form, "i16", (2, 9, 8, 5), filters, scales=count, bias_type=np.int32, version=4,
+             **window(dilation=one, quantizedBiasType=schema.TensorType.INT32))
     case("wide_by_channel_relu6", "i16", image, filters, scales=6, version=4,
          **window(VALID, (2, 1), one, Activation.RELU6))
     case("wide_groups_dilated", "i16", (1, 7, 7, 4), (6, 3, 2, 2), scales=6, version=6, **window(dilation=(2, 1)))
@@ -121,6 +124,8 @@ def transposed(suite):
     image, filters = (2, 3, 4, 5), (6, 3, 3, 5)
     case("wide", "i16", image, (6, 8), filters, scales=6, version=3, **window(stride=(2, 2)))
     case("wide_no_bias", "i16", image, (7, 9), filters, bias=False, version=3, **window(VALID, (2, 2)))
+    case("wide_narrow_bias", "i16", (2, 6, 5, 5), (12, 10), filters, scales=6, bias_type=np.int32, version=4,
+         **window(stride=(2, 2), quantizedBiasType=schema.TensorType.INT32))
     case("bias_by_channel", "i8", image, (5, 7), filters, scales=6, version=3, **window(stride=(2, 2)))
     case("stride_exceeds_filter", "i8", image, (9, 12), (3, 2, 2, 5), scales=3, version=3, **window(stride=(3, 3)))
     case("bias", "u8", image, (7, 9), filters, weight_point=121, version=3, **window(VALID, (2, 2)))

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
 
-use super::fixed_point::{Multiplier, multiply, multiply_int16x8};
+use super::fixed_point::{Multiplier, Rounding, multiply, multiply_int16x8};
 use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::{LEAST_ROWS, Matrix, Rows, Split, Target};
 use crate::packed::PackedValues;
@@ -23,6 +23,8 @@ pub enum Int16x8Rounding {
     Short,
     /// The factor's full mantissa is used; the product is rounded once.
     Full,
+    /// The sum wraps to 32 bits, and its product is rounded twice ([`Rounding::Twice`]).
+    Twice,
 }
 
 /// Epilogue that multiplies 64-bit sums by fixed-point factors, giving 16-bit elements.
@@ -44,6 +46,7 @@ impl Int16x8Epilogue {
         let scaled = match self.rounding {
             Int16x8Rounding::Full => multiply(sum, factor.mantissa, 31 - factor.exponent),
             Int16x8Rounding::Short => multiply_int16x8(sum, factor),
+            Int16x8Rounding::Twice => factor.apply(sum as i32, Rounding::Twice),
         };
         scaled.wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
     }

@@ -298,6 +298,12 @@ pub(crate) fn int16x8_bias(bias: Option<TensorRef<'_>>) -> Result<Option<Vec<i64
     bias.map(|bias| bias.integers()).transpose()
 }
 
+/// Returns how sums of convolutions of 16-bit elements are rounded with a bias of this type: as TensorFlow Lite's kernels for
+/// 64-bit sums do, or for 32-bit ones if the bias has as many.
+fn int16x8_rounding(bias: Option<DataType>) -> Int16x8Rounding {
+    if bias == Some(DataType::Int32) { Int16x8Rounding::Twice } else { Int16x8Rounding::Short }
+}
+
 /// Whether all of these tensors are constants.
 fn is_constant(tensors: &[Option<TensorRef<'_>>]) -> bool {
     tensors.iter().flatten().all(|tensor| tensor.is_constant)
@@ -501,11 +507,8 @@ pub(crate) fn int16x8_parts<'a>(
     let (input, filter, bias) = (eval.input(operands[0])?, eval.input(operands[1])?, eval.optional(operands[2]));
     let scales = WeightScales::of(&filter, axis)?.as_stored(filter.data_type);
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
-    Ok((
-        requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Double)?,
-        weight_bytes(&filter),
-        int16x8_bias(bias)?,
-    ))
+    let rounding = int16x8_rounding(bias.map(|bias| bias.data_type));
+    Ok((requantization.int16x8(rounding, ScalePrecision::Double)?, weight_bytes(&filter), int16x8_bias(bias)?))
 }
 
 #[cfg(test)]

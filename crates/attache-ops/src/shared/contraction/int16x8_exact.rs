@@ -9,7 +9,7 @@ use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{Int16x8Epilogue, Int16x8Rounding, Multiplier};
 
 use super::primitive::contract;
-use super::{OperandLayout, RequantizationParameters, ScalePrecision, WeightScales};
+use super::{OperandLayout, RequantizationParameters, ScalePrecision, WeightScales, int16x8_rounding};
 use crate::shared::exact::{integers, known_integers};
 use crate::shared::quantized::SUMS_OF_64_BITS;
 use crate::shared::support::refuse;
@@ -39,7 +39,10 @@ pub(crate) fn lower_int16x8<'a>(
     let scales = WeightScales::new(weights.data_type, weights.quantization.as_ref(), layout.axis, outputs);
     let scales = scales.map_err(refuse)?.as_stored(weights.data_type);
     let requantization = int16x8_parameters(lowering, layout.operands[0], scales, activation)?;
-    let epilogue = requantization.int16x8(Int16x8Rounding::Short, ScalePrecision::Double).map_err(refuse)?;
+    let bias = layout.operands[2];
+    let bias = if lowering.has_input(bias) { Some(lowering.input_fact(bias)?.data_type) } else { None };
+    let rounding = int16x8_rounding(bias);
+    let epilogue = requantization.int16x8(rounding, ScalePrecision::Double).map_err(refuse)?;
     let sums = int16x8_sums(lowering, convolution, layout, 0)?;
     finish_int16x8(lowering, sums, &epilogue)
 }
@@ -109,7 +112,8 @@ pub(crate) fn finish_int16x8(
     let exponents: Vec<i32> = factors.iter().map(|factor| factor.exponent).collect();
     let operands =
         [sums, integers(lowering, [factors.len()], &mantissas)?, integers(lowering, [factors.len()], &exponents)?];
-    let scaled = IntExpression::Input(0).rescale(IntRounding::Once, IntExpression::Input(1), IntExpression::Input(2));
+    let rounding = if epilogue.rounding == Int16x8Rounding::Twice { IntRounding::Twice } else { IntRounding::Once };
+    let scaled = IntExpression::Input(0).rescale(rounding, IntExpression::Input(1), IntExpression::Input(2));
     let shape = lowering.shape(sums).clone();
     lowering.int_map(scaled.plus(epilogue.zero_point).clamp(epilogue.bounds), &shape, &operands)
 }
@@ -118,7 +122,7 @@ pub(crate) fn finish_int16x8(
 /// product would have to be shifted left.
 fn rounded(factor: Multiplier, rounding: Int16x8Rounding) -> Option<Multiplier> {
     match rounding {
-        Int16x8Rounding::Full => Some(factor),
+        Int16x8Rounding::Full | Int16x8Rounding::Twice => Some(factor),
         Int16x8Rounding::Short if factor.exponent >= 15 => None,
         Int16x8Rounding::Short => {
             let mantissa = factor.mantissa.saturating_add(1 << 15) >> 16 << 16;
