@@ -1,5 +1,6 @@
 //! Fills a model's inputs with the arrays and pictures that the command line names, or with random numbers.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use attache::{DataType, Interpreter, TensorInfo};
@@ -24,7 +25,7 @@ pub(crate) struct InputArguments {
     /// A .npy file, a picture (PNG, JPEG) or, for strings, a text with a line for each, by the input's order or name; inputs
     /// without a file are random
     #[arg(short, long, value_name = "[NAME=]FILE")]
-    pub(crate) input: Vec<String>,
+    pub(crate) input: Vec<OsString>,
     #[command(flatten)]
     scaling: ScalingArguments,
     /// Seed of random inputs [default: 0]
@@ -175,8 +176,8 @@ impl InputArguments {
                 given.picture.get_or_insert(picture);
                 given.is_range_assumed |= is_range_assumed;
             }
-            given.inputs[index].1 = Some(file.to_owned());
-            arrays.push((index, file, array));
+            given.inputs[index].1 = Some(path.display().to_string());
+            arrays.push((index, path, array));
         }
         self.check_use(setting.console, pictures, &given)?;
         check_shapes(setting, to, &arrays)?;
@@ -300,10 +301,11 @@ fn check_size(
 
 /// Returns an error if arrays have other shapes than their inputs, with a remedy for all of them at once.
 /// Options are proposed only after the model accepted them in a trial.
-fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, Array)]) -> Result<(), Failure> {
+fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &Path, Array)]) -> Result<(), Failure> {
     let others: Vec<_> = arrays.iter().filter(|(index, _, array)| array.shape != to.inputs()[*index].shape).collect();
     let Some((first, file, array)) = others.first() else { return Ok(()) };
-    let reason = |(index, file, array): &&(usize, &str, Array)| {
+    let reason = |(index, file, array): &&(usize, &Path, Array)| {
+        let file = file.display();
         format!("{file}: the array has shape {}, input {index} has {}", array.shape, to.inputs()[*index].shape)
     };
     let reasons = others.iter().map(reason).collect::<Vec<_>>().join("; ");
@@ -328,7 +330,7 @@ fn check_shapes(setting: Setting<'_>, to: &Interpreter, arrays: &[(usize, &str, 
         }
         Some(failure) => {
             let reason = failure.message.replace('\n', " ").replace("--shape ", "");
-            format!("the model takes no such shape, so give {file} another ({reason})")
+            format!("the model takes no such shape, so give {} another ({reason})", file.display())
         }
     };
     Err(Failure::usage(format!("{reasons}; {remedy}")))

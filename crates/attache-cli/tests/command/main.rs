@@ -14,6 +14,8 @@ mod external;
 mod inputs;
 mod interface;
 mod models;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod names;
 mod naming;
 mod reports;
 #[cfg(all(target_os = "linux", feature = "gpu"))]

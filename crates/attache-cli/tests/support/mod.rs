@@ -1,5 +1,6 @@
 //! Runs the command, and creates small input files for it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +28,11 @@ impl Answer {
 
 /// Runs `attache` with these arguments and returns its exit status and output.
 pub(crate) fn attache(arguments: &[&str]) -> Answer {
+    attache_of(arguments)
+}
+
+/// Does the same with arguments that need not be text.
+pub(crate) fn attache_of(arguments: &[impl AsRef<OsStr>]) -> Answer {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command.args(arguments).env_remove("COLUMNS").env_remove("RUST_LOG");
     // Nothing of the user's own is read or written.

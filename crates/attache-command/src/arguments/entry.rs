@@ -1,6 +1,8 @@
 //! Resolves `--signature` and `--shape`: the subgraph that a command runs, and the inputs that get other
 //! shapes than in the file. Also composes `--shape` options for error messages to propose.
 
+use std::ffi::OsStr;
+
 use attache::model::{Subgraph, Tensor};
 use attache::{Error, ErrorKind, Model, Shape, stages};
 
@@ -33,7 +35,9 @@ impl<'a> Entry<'a> {
         let mut entry = Self { model, name, index, signature, shapes: Vec::new() };
         let (find, missing) = (|name: &str| entry.find(name), |name: &str| entry.no_input(name));
         let assigned = assign(("--shape", &arguments.shape), entry.subgraph().inputs.len(), find, missing)?;
-        let shape = |(input, text)| Ok((input, entry.parse(text, &entry.tensor(input).shape)?));
+        let shape = |(input, text): (usize, &OsStr)| {
+            Ok((input, entry.parse(&text.to_string_lossy(), &entry.tensor(input).shape)?))
+        };
         entry.shapes = assigned.into_iter().map(shape).collect::<Result<_, Failure>>()?;
         Ok(entry)
     }

@@ -2,9 +2,11 @@
 
 pub(crate) mod entry;
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use attache::{CacheFolder, IntegerRounding, Limits};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -147,12 +149,12 @@ pub(crate) enum CacheArgument {
 
 impl CacheArgument {
     /// Parses a value of `--cache`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "" => Err("it must be a folder, auto or off".to_owned()),
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            folder => Ok(Self::Folder(folder.into())),
+    fn parse(text: OsString) -> Result<Self, String> {
+        match text.to_str() {
+            Some("") => Err("it must be a folder, auto or off".to_owned()),
+            Some("auto") => Ok(Self::Auto),
+            Some("off") => Ok(Self::Off),
+            _ => Ok(Self::Folder(text.into())),
         }
     }
 
@@ -222,7 +224,7 @@ pub(crate) struct DeviceArguments {
     pub(crate) cpu_fallback: bool,
     /// Folder for compiled shaders and packed weights, which makes later starts fast; `auto` is the user's folder for
     /// caches, the default of `run`; `off` stores nothing, the default of the other commands
-    #[arg(long, value_name = "DIR|auto|off", value_parser = CacheArgument::parse)]
+    #[arg(long, value_name = "DIR|auto|off", value_parser = OsStringValueParser::new().try_map(CacheArgument::parse))]
     pub(crate) cache: Option<CacheArgument>,
     /// CPU threads; by default as many as the machine has, at most 4
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u16, 1>)]
@@ -400,27 +402,46 @@ pub(crate) struct EntryArguments {
 }
 
 /// Splits `[NAME=]VALUE` into the name, if there is one, and the value.
-pub(crate) fn named(text: &str) -> (Option<&str>, &str) {
+pub(crate) fn named(text: &OsStr) -> (Option<&str>, &OsStr) {
     // Text before the first `=` is a name. The caller decides whether an input has that name, because a
     // folder's name may contain `=` too.
-    match text.split_once('=') {
+    let split = match text.to_str() {
+        Some(text) => text.split_once('=').map(|(name, value)| (name, OsStr::new(value))),
+        None => split_bytes(text),
+    };
+    match split {
         Some((name, value)) if !name.is_empty() => (Some(name), value),
         _ => (None, text),
     }
+}
+
+/// Splits a text that is not UTF-8 at the first `=`.
+#[cfg(unix)]
+fn split_bytes(text: &OsStr) -> Option<(&str, &OsStr)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = text.as_bytes();
+    let place = bytes.iter().position(|byte| *byte == b'=')?;
+    Some((std::str::from_utf8(&bytes[..place]).ok()?, OsStr::from_bytes(&bytes[place + 1..])))
+}
+
+/// Elsewhere such a text cannot be split, and is a path as a whole.
+#[cfg(not(unix))]
+fn split_bytes(_: &OsStr) -> Option<(&str, &OsStr)> {
+    None
 }
 
 /// Assigns each `[NAME=]VALUE` of `option` to one of `count` inputs: values without a name by order, the others by
 /// name. Returns pairs of input index and value. `find` returns the index of the input with a name; `missing` makes
 /// the error for a name that no input has.
 pub(crate) fn assign<'a>(
-    (option, texts): (&str, &'a [String]),
+    (option, texts): (&str, &'a [impl AsRef<OsStr>]),
     count: usize,
     find: impl Fn(&str) -> Option<usize>,
     missing: impl Fn(&str) -> Failure,
-) -> Result<Vec<(usize, &'a str)>, Failure> {
+) -> Result<Vec<(usize, &'a OsStr)>, Failure> {
     let mut next = 0;
-    let mut assigned: Vec<(usize, &str)> = Vec::new();
-    for text in texts {
+    let mut assigned: Vec<(usize, &OsStr)> = Vec::new();
+    for text in texts.iter().map(AsRef::as_ref) {
         let (index, value) = match named(text) {
             (Some(name), value) if find(name).is_some() => (find(name).unwrap_or_default(), value),
             // No input has this name. Text with one of these characters is a path that contains an `=`, which the next
@@ -430,13 +451,14 @@ pub(crate) fn assign<'a>(
             }
             _ => {
                 next += 1;
-                (next - 1, text.as_str())
+                (next - 1, text)
             }
         };
         if index >= count {
-            return Err(excess(option, text, count));
+            return Err(excess(option, &text.to_string_lossy(), count));
         }
         if assigned.iter().any(|(other, _)| *other == index) {
+            let text = text.to_string_lossy();
             let reason = format!("{option} {text}: input {index} has one already; give each input at most one");
             return Err(Failure::usage(reason));
         }
@@ -525,7 +547,7 @@ mod tests {
     fn assigned(texts: &[&str]) -> Result<Vec<(usize, String)>, Failure> {
         let texts: Vec<String> = texts.iter().map(|text| text.to_string()).collect();
         let assigned = assign(("--input", &texts), 2, find, |name| Failure::usage(format!("no \"{name}\"")))?;
-        Ok(assigned.into_iter().map(|(index, value)| (index, value.to_owned())).collect())
+        Ok(assigned.into_iter().map(|(index, value)| (index, value.to_str().unwrap().to_owned())).collect())
     }
 
     #[test]
@@ -536,6 +558,17 @@ mod tests {
         assert!(assigned(&["other=a.npy"]).unwrap_err().message.contains("\"other\""));
         assert!(assigned(&["a", "b", "c"]).unwrap_err().message.starts_with("--input c: there is no input left"));
         assert!(assigned(&["a", "image=b"]).unwrap_err().message.starts_with("--input image=b: input 0 has one"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_of_files_need_not_be_text() {
+        use std::os::unix::ffi::OsStrExt;
+        let texts = [&b"style=\xff=.npy"[..], b"\xfe.npy"].map(OsStr::from_bytes);
+        let assigned = assign(("--input", &texts), 2, find, |name| Failure::usage(name)).unwrap();
+        assert_eq!(assigned, [(1, OsStr::from_bytes(b"\xff=.npy")), (0, texts[1])]);
+        let folder = OsStr::from_bytes(b"\xff");
+        assert_eq!(CacheArgument::parse(folder.to_owned()), Ok(CacheArgument::Folder(folder.into())));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Command for Cache {
         let folder = self.cache.or_else(CacheFolder::user_folder).ok_or_else(none)?;
         if !folder.exists() {
             let text = format!("{}: nothing is stored", folder.display());
-            return Ok(Report::new(text, json!({ "folder": folder, "entries": [] })));
+            return Ok(Report::new(text, json!({ "folder": files::json(&folder), "entries": [] })));
         }
         if !folder.is_dir() {
             return Err(Failure::usage("this is a file; name a folder").at(folder.display()));
@@ -62,7 +62,7 @@ impl Command for Cache {
             Action::Clear => {
                 let deleted = cache.clear().map_err(attache::Error::from)?;
                 let text = format!("{}: {deleted} deleted", folder.display());
-                Ok(Report::new(text, json!({ "folder": folder, "deleted": deleted })))
+                Ok(Report::new(text, json!({ "folder": files::json(&folder), "deleted": deleted })))
             }
             Action::Verify => verify(&cache, model.as_ref(), self.model_token.as_deref()),
         }
@@ -75,7 +75,7 @@ fn list(cache: &CacheFolder) -> Result<Report, Failure> {
     let lines = entries.iter().map(|entry| format!("{:>12}  {}  {}\n", entry.bytes, entry.file, described(entry)));
     let text = format!("{}{}: {} stored, {sum} bytes", lines.collect::<String>(), folder(cache), entries.len());
     let entries: Vec<Value> = entries.iter().map(object).collect();
-    Ok(Report::new(text, json!({ "folder": cache.folder(), "bytes": sum, "entries": entries })))
+    Ok(Report::new(text, json!({ "folder": files::json(cache.folder()), "bytes": sum, "entries": entries })))
 }
 
 fn verify(cache: &CacheFolder, model: Option<&Model>, token: Option<&str>) -> Result<Report, Failure> {
@@ -96,8 +96,7 @@ fn verify(cache: &CacheFolder, model: Option<&Model>, token: Option<&str>) -> Re
     let remedy = if damaged == 0 { "" } else { "; these are made again when they are needed" };
     let of_others = if model.is_none() { String::new() } else { format!(", {others} of other weights") };
     let text = format!("{lines}{}: {} stored, {damaged} damaged{remedy}{of_others}", folder(cache), entries.len());
-    let object =
-        json!({ "folder": cache.folder(), "damaged": damaged, "of_other_weights": others, "entries": objects });
+    let object = json!({ "folder": files::json(cache.folder()), "damaged": damaged, "of_other_weights": others, "entries": objects });
     let status = if damaged + others == 0 { Status::Success } else { Status::Comparison };
     Ok(Report { status, ..Report::new(text, object) })
 }

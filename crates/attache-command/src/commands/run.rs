@@ -252,8 +252,8 @@ impl Answer {
             "quantized": self.device.quantized.word(),
             "inputs": self.given.json(),
             "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
-            "files": self.files,
-            "drawn": self.drawn,
+            "files": self.files.iter().map(|path| files::json(path)).collect::<Vec<_>>(),
+            "drawn": self.drawn.as_deref().map(files::json),
             "fallback": self.interpreter.report().fallback,
             "placement": self.interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
         });

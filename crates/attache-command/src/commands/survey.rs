@@ -16,6 +16,7 @@ use crate::arguments::entry::Entry;
 use crate::console::{Console, Report, counted, visible};
 use crate::failure::Failure;
 use crate::inspect::survey::{Gap, Survey, survey};
+use crate::io::files;
 use found::models;
 
 #[derive(Args, Debug)]
@@ -155,7 +156,7 @@ fn answer(folder: &Path, files: &[Surveyed], unreadable: &[String], totals: &Tot
         json!({ "operator": name, "versions": versions, "files": uses.files, "operators": uses.operators })
     });
     json!({
-        "folder": folder.display().to_string(),
+        "folder": files::json(folder),
         "files": files.iter().map(Surveyed::json).collect::<Vec<_>>(),
         "unreadable": unreadable,
         "operators": operators.collect::<Vec<_>>(),

@@ -31,6 +31,6 @@ impl Command for Zoo {
         let bytes = attache::zoo::build(&name).ok_or_else(unknown)?;
         files::write(&out, &bytes)?;
         let text = format!("{}: {name}, {} bytes", out.display(), bytes.len());
-        Ok(Report::new(text, json!({ "model": name, "file": out, "bytes": bytes.len() })))
+        Ok(Report::new(text, json!({ "model": name, "file": files::json(&out), "bytes": bytes.len() })))
     }
 }

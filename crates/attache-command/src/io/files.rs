@@ -6,12 +6,20 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::failure::Failure;
 
 /// Maximum size of a text file in bytes: far more than any list of labels or measurement has.
 const MOST_TEXT: u64 = 256 << 20;
 /// Maximum size in bytes of a file that is not text, the same as the default limit of a tensor.
 const MOST_BYTES: u64 = 16 << 30;
+
+/// Returns a path as JSON text. Names that are not UTF-8, which JSON cannot hold and serde refuses with a panic of `json!`,
+/// get replacement characters, as in messages. Every path in JSON comes from here.
+pub(crate) fn json(path: &Path) -> Value {
+    path.to_string_lossy().into()
+}
 
 /// Returns an error if `path` is not a readable regular file. The error says what it is instead.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {

@@ -63,7 +63,7 @@ impl Bisection {
             "relative": difference.as_ref().map(Difference::relative),
             "nonfinite_reference": difference.as_ref().map(|difference| difference.nonfinite_reference),
             "nonfinite_test": difference.as_ref().map(|difference| difference.nonfinite_test),
-            "case": self.case,
+            "case": self.case.as_deref().map(files::json),
         })
     }
 }
