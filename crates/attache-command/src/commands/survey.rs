@@ -32,15 +32,12 @@ pub(super) struct SurveyCommand {
 impl Command for SurveyCommand {
     fn run(self, console: &Console) -> Result<Report, Failure> {
         let (paths, unreadable) = models(&self.folder)?;
-        if paths.is_empty() {
-            return Err(Failure::usage("there is no model in this folder or below it").at(self.folder.display()));
-        }
         unreadable.iter().for_each(|folder| console.warn(folder));
         let progress = console.progress(paths.len());
         let file = |path: &PathBuf| {
             let name = path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
             progress.inc(1);
-            Surveyed { name, result: look(path, self.quantized).map_err(|failure| failure.message) }
+            Surveyed { name, result: look(path, self.quantized).map_err(|failure| reason(path, failure)) }
         };
         let files: Vec<Surveyed> = paths.iter().map(file).collect();
         progress.finish_and_clear();
@@ -69,8 +66,15 @@ struct Content {
     left: BTreeMap<(String, String), usize>,
 }
 
+/// Returns why a file does not open, without its path, which stands before it.
+fn reason(path: &Path, failure: Failure) -> String {
+    let reason = failure.message.strip_prefix(&format!("{}: ", path.display())).map(str::to_owned);
+    reason.unwrap_or(failure.message)
+}
+
 /// Opens a model and looks at all of its operators.
 fn look(path: &Path, quantized: QuantizedName) -> Result<Content, Failure> {
+    files::check(path)?;
     let model = Model::from_path(path)?;
     let name = path.display().to_string();
     let Survey { answers, gaps, .. } = survey(&Entry::first(&model, &name, Vec::new()), quantized)?;
@@ -200,7 +204,7 @@ impl Surveyed {
         let name = console.name(&self.name);
         let content = match &self.result {
             Ok(content) => content,
-            Err(error) => return vec![name, console.red("no"), visible(error)],
+            Err(_) => return vec![name, console.red("no")],
         };
         let megabytes = |bytes: usize| format!("{:.2}", bytes as f64 / 1e6);
         let gaps = match content.gaps.len() {
@@ -210,7 +214,7 @@ impl Surveyed {
         let (all, taken) = content.taken;
         let operators = content.operators.values().sum::<usize>().to_string();
         let (bytes, weights) = (megabytes(content.bytes), megabytes(content.constant_bytes));
-        vec![name, console.green("yes"), String::new(), bytes, weights, operators, gaps, format!("{taken} of {all}")]
+        vec![name, console.green("yes"), bytes, weights, operators, gaps, format!("{taken} of {all}")]
     }
 }
 
@@ -218,8 +222,13 @@ fn text(console: &Console, files: &[Surveyed], totals: &Totals) -> String {
     let opened = files.iter().filter(|file| file.result.is_ok()).count();
     let whole = files.iter().filter(|file| file.result.as_ref().is_ok_and(|content| content.gaps.is_empty())).count();
     let rows: Vec<_> = files.iter().map(|file| file.row(console)).collect();
-    let heading = ["file", "opens", "", "MB", "weights MB", "operators", "gaps", "a GPU takes"];
+    let heading = ["file", "opens", "MB", "weights MB", "operators", "gaps", "a GPU takes"];
     let mut parts = vec![console.table(&heading, &rows)];
+    let closed = |file: &Surveyed| Some(visible(&format!("{}: {}", file.name, file.result.as_ref().err()?)));
+    let closed: Vec<String> = files.iter().filter_map(closed).collect();
+    if !closed.is_empty() {
+        parts.push(format!("What cannot be opened:\n{}", closed.join("\n")));
+    }
     let rows = totals.operators.iter().map(|(name, (versions, uses))| {
         let versions = versions.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
         vec![console.name(name), versions, uses.files.to_string(), uses.operators.to_string()]
@@ -275,7 +284,7 @@ mod tests {
         assert_eq!(names, [("B", uses(2, 2)), ("A", uses(1, 3)), ("C", uses(1, 1))]);
         assert_eq!(totals.operators["B"], (BTreeSet::from([1, 2]), uses(2, 4)));
         let text = text(&Console::plain(), &files, &totals);
-        assert!(text.contains("broken.tflite") && text.contains("it is cut off"), "{text}");
+        assert!(text.contains("What cannot be opened:\nbroken.tflite: it is cut off\n"), "{text}");
         assert!(text.ends_with("4 models: 3 can be opened, 0 of them without gaps."), "{text}");
         let json = answer(Path::new("models"), &files, &[], &totals);
         assert_eq!((&json["files"][3]["opens"], &json["next"][0]["operator"]), (&json!(false), &json!("B")));

@@ -3,7 +3,6 @@
 //! A case has `model.tflite`, `in_K.npy` and `out_K.npy` for K from 0, and optionally `case.json` with `op` (the
 //! operator under test) and `scale` (errors are relative to at least this value).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use crate::failure::Failure;
 use crate::io::array::Array;
 use crate::io::files;
 use crate::io::npy;
+use crate::io::walk::Walk;
 
 /// The contents of `case.json`; other keys are ignored.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -37,28 +37,19 @@ pub(crate) fn model_file(folder: &Path) -> PathBuf {
 }
 
 /// Returns the folders of all cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is
-/// a case only if it has outputs too. Links to folders are not followed.
+/// a case only if it has outputs too. Links to folders are followed.
 pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {
     if !folder.is_dir() {
         files::check(folder)?;
         return Err(Failure::usage("this is a file; name the folder of a case, or one above it").at(folder.display()));
     }
-    let mut found = Vec::new();
-    let mut pending = vec![folder.to_owned()];
-    while let Some(folder) = pending.pop() {
-        let wrong = |error: std::io::Error| files::unreadable(&folder, &error);
-        if model_file(&folder).is_file() && (!has_outputs || folder.join("out_0.npy").is_file()) {
-            found.push(folder.clone());
-        }
-        for entry in fs::read_dir(&folder).map_err(wrong)? {
-            let entry = entry.map_err(wrong)?;
-            if entry.file_type().map_err(wrong)?.is_dir() {
-                pending.push(entry.path());
-            }
-        }
+    let Walk { mut folders, unreadable, .. } = Walk::below(folder);
+    if let Some((folder, error)) = unreadable.first() {
+        return Err(files::unreadable(folder, error));
     }
-    found.sort();
-    Ok(found)
+    folders.retain(|folder| model_file(folder).is_file() && (!has_outputs || folder.join("out_0.npy").is_file()));
+    folders.sort();
+    Ok(folders)
 }
 
 impl Case {
@@ -87,6 +78,8 @@ fn arrays(folder: &Path, stem: &str) -> Result<Vec<Array>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use attache::{DataType, Shape};
 
     use super::*;

@@ -14,3 +14,4 @@ pub(crate) mod random;
 pub(crate) mod source;
 pub(crate) mod texts;
 pub(crate) mod twister;
+pub(crate) mod walk;

@@ -5,45 +5,41 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::io::files;
+use crate::io::walk::Walk;
 
 /// The bytes that identify a TensorFlow Lite model, and where they lie.
 const IDENTIFIER: (usize, &[u8]) = (4, b"TFL3");
 
 /// Returns the paths of all models below a folder, sorted: files with the extension `tflite` or `lite`, and others that
-/// begin as models do. Links to folders are not followed. Folders that cannot be read are named with the error.
+/// begin as models do. Links to folders are followed. What has such a name and is no file, such as a link that leads
+/// nowhere, counts as a model, which does not open. Folders that cannot be read are named with the error. It is an error if
+/// there is no model.
 pub(super) fn models(folder: &Path) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
-    if !folder.is_dir() {
+    let wrong = |error| files::unreadable(folder, &error);
+    if !fs::metadata(folder).map_err(wrong)?.is_dir() {
         return Err(Failure::usage("this is no folder; name one that has models").at(folder.display()));
     }
-    let (mut folders, mut files, mut unreadable) = (vec![folder.to_owned()], Vec::new(), Vec::new());
-    while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) => {
-                unreadable.push(format!("{}: {error}", folder.display()));
-                continue;
-            }
-        };
-        for entry in entries.flatten() {
-            let Ok(kind) = entry.file_type() else { continue };
-            let path = entry.path();
-            if kind.is_dir() {
-                folders.push(path);
-            } else if path.is_file() && is_model(&path) {
-                files.push(path);
-            }
-        }
+    let Walk { entries, unreadable, .. } = Walk::below(folder);
+    let files: Vec<PathBuf> = entries.into_iter().filter(|path| is_model(path)).collect();
+    let mut unreadable = unreadable.iter().map(|(folder, error)| files::unreadable(folder, error));
+    if files.is_empty() {
+        let none = || Failure::usage("there is no model in this folder or below it").at(folder.display());
+        return Err(unreadable.next().unwrap_or_else(none));
     }
-    files.sort();
-    Ok((files, unreadable))
+    Ok((files, unreadable.map(|failure| failure.message).collect()))
 }
 
 fn is_model(path: &Path) -> bool {
     let is_named = path.extension().is_some_and(|extension| extension == "tflite" || extension == "lite");
+    is_named || path.is_file() && begins_as_model(path)
+}
+
+fn begins_as_model(path: &Path) -> bool {
     let mut start = Vec::new();
     let (place, identifier) = IDENTIFIER;
     let mut read = || File::open(path)?.take((place + identifier.len()) as u64).read_to_end(&mut start);
-    is_named || read().is_ok() && start.get(place..) == Some(identifier)
+    read().is_ok() && start.get(place..) == Some(identifier)
 }
 
 #[cfg(test)]
