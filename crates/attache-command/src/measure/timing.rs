@@ -71,8 +71,8 @@ pub(crate) fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Summary of numbers, such as durations, in their unit. A percentile is the element at index
-/// `floor(count · percent / 100)` of the sorted durations, as in TensorFlow Lite's benchmark.
+/// Summary of numbers, such as durations, in their unit. The median of an even number of them is the mean of the two in
+/// the middle. Another percentile is one of the numbers, that of [`percentile`].
 /// Measurements of version 0.1 have no `count`, `max` and `std`, which are then 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Statistics {
@@ -96,13 +96,33 @@ impl Statistics {
     pub(crate) fn of(times: &[f64]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let percentile = |percent: usize| sorted[sorted.len() * percent / 100];
+        let median = middle(&sorted)?;
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let variance = sorted.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / sorted.len() as f64;
-        let [p5, median, p95] = [5, 50, 95].map(percentile);
+        let [p5, p95] = [5, 95].map(|percent| percentile(&sorted, percent));
         Some(Self { count: sorted.len(), median, p5, p95, min, max, mean, std: variance.sqrt() })
     }
+}
+
+/// Returns the element at index `floor(count · percent / 100)`, as TensorFlow Lite's benchmark does, of sorted numbers, of
+/// which there is at least one.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted[sorted.len() * percent / 100]
+}
+
+/// Returns the median of sorted numbers; `None` if there are none.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    let (low, high) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted[sorted.len() / 2]);
+    Some(low + (high - low) / 2.0)
+}
+
+/// Returns the median of numbers as TensorFlow Lite's benchmark prints it: the upper one of the two in the middle of an
+/// even number of them. 0 if there are none.
+pub(crate) fn upper_median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    if sorted.is_empty() { 0.0 } else { percentile(&sorted, 50) }
 }
 
 #[cfg(test)]
@@ -114,9 +134,13 @@ mod tests {
         let times: Vec<f64> = (0..100).rev().map(f64::from).collect();
         let std = (9999.0_f64 / 12.0).sqrt();
         let expected =
-            Statistics { count: 100, median: 50.0, p5: 5.0, p95: 95.0, min: 0.0, max: 99.0, mean: 49.5, std };
+            Statistics { count: 100, median: 49.5, p5: 5.0, p95: 95.0, min: 0.0, max: 99.0, mean: 49.5, std };
         assert_eq!(Statistics::of(&times), Some(expected));
         assert_eq!(Statistics::of(&[2.0]).unwrap().p95, 2.0);
+        let medians = [&[3.0][..], &[3.0, 1.0], &[5.0, 1.0, 2.0], &[1.0, 8.0, 2.0, 4.0]];
+        let both = medians.map(|numbers| (Statistics::of(numbers).unwrap().median, upper_median(numbers)));
+        assert_eq!(both, [(3.0, 3.0), (2.0, 3.0), (2.0, 2.0), (3.0, 4.0)]);
+        assert_eq!(upper_median(&[]), 0.0);
         assert_eq!(Statistics::of(&[]), None);
     }
 

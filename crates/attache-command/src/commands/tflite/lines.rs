@@ -5,7 +5,7 @@ use std::io;
 use crate::commands::written;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::measure::timing::Statistics;
+use crate::measure::timing::{Statistics, upper_median};
 
 /// Prints lines of a tool while it runs.
 pub(super) struct Lines<'a>(pub(super) &'a Console);
@@ -57,7 +57,8 @@ pub(super) fn statistics(numbers: &[f64]) -> String {
     if all.min == all.max {
         return format!("count={count} curr={last}{}", if count > 1 { "(all same)" } else { "" });
     }
-    let Statistics { median, p5, p95, min, max, mean, std, .. } = all;
+    let Statistics { p5, p95, min, max, mean, std, .. } = all;
+    let median = upper_median(numbers);
     let (mean, std) = (six(mean), std.trunc());
     format!(
         "count={count} first={first} curr={last} min={min} max={max} avg={mean} std={std} p5={p5} median={median} p95={p95}"

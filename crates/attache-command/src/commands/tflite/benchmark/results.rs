@@ -13,7 +13,7 @@ use crate::arguments::entry::Entry;
 use crate::failure::Failure;
 use crate::io::message::{Message, Value};
 use crate::io::numbers::{is_float, numbers};
-use crate::measure::timing::Statistics;
+use crate::measure::timing::{Statistics, upper_median};
 
 /// The files to write, each with its bytes.
 pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
@@ -39,7 +39,7 @@ pub(super) fn result(name: &str, measured: &Measured) -> Message {
             .with(2, "min_ms", milliseconds(all.min))
             .with(3, "max_ms", milliseconds(all.max))
             .with(4, "stddev_ms", milliseconds(all.std))
-            .with(5, "median_ms", milliseconds(all.median))
+            .with(5, "median_ms", milliseconds(upper_median(&times)))
             .with(6, "p5_ms", milliseconds(all.p5))
             .with(7, "p95_ms", milliseconds(all.p95));
     }
