@@ -232,8 +232,7 @@ impl InputArguments {
         let data_type = input.1.data_type;
         if array.data_type != data_type {
             let reason = format!("the array is of type {}, the input of type {data_type}", array.data_type);
-            let remedy = format!("save array.astype(\"{}\")", data_type.name().to_lowercase());
-            return Err(Failure::usage(format!("{reason}; {remedy}")));
+            return Err(Failure::usage(format!("{reason}; save array.astype(\"{}\")", numpy_name(data_type))));
         }
         Ok((array, picture))
     }
@@ -264,6 +263,14 @@ impl InputArguments {
             ));
         }
         Ok((array, is_float(*data_type) && input.scaling.is_none()))
+    }
+}
+
+/// Returns the name of the type in numpy.
+fn numpy_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::String => "str".to_owned(),
+        data_type => data_type.name().to_lowercase(),
     }
 }
 

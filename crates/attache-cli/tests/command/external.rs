@@ -53,7 +53,12 @@ fn what_is_wrong_with_a_library_is_said() {
     let library = library(&scratch, "arithmetic");
     let with = |more: &[&str]| attache(&[&["run", &model, "--external-delegate"], more].concat());
     let answer = with(&["/nowhere/lib.so"]);
-    assert!(answer.status == 5 && answer.stderr.contains("/nowhere/lib.so"), "{}", answer.stderr);
+    assert!(
+        answer.status == 2 && answer.stderr.contains("/nowhere/lib.so: there is no such file"),
+        "{}",
+        answer.stderr
+    );
+    assert_eq!(with(&["no-such-library.so"]).status, 5, "the system looks for it");
     let answer = with(&[&library, "--external-delegate-option", "speed=11"]);
     assert!(answer.status == 5 && answer.stderr.contains("\"speed\" is unknown"), "{}", answer.stderr);
     let answer = with(&[&library, "--external-delegate-option", "speed"]);

@@ -72,6 +72,13 @@ fn every_shell_completes() {
 }
 
 #[test]
+fn the_version_is_an_object_on_request() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(attache(&["--version"]).stdout, format!("attache {version}\n"));
+    assert_eq!(attache(&["--json", "--version"]).object(), serde_json::json!({ "version": version }));
+}
+
+#[test]
 fn quiet_is_quiet() {
     let scratch = Scratch::new();
     let model = scratch.write("relu.tflite", &relu());

@@ -58,3 +58,22 @@ fn other_weights_under_one_token_are_found() {
     assert_eq!(verify(&other, &["--model-token", "speech 1"]).status, 1);
     assert_eq!(verify(&other, &["--model-token", "speech 2"]).status, 0);
 }
+
+/// Checks folders to which others may write. Only root can make one that belongs to another user.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_is_not_private_is_refused_with_the_cause() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let scratch = Scratch::new();
+    let folder = scratch.folder("cache");
+    let refused = |part: &str| {
+        let answer = attache(&["cache", "list", "--cache", &folder]);
+        assert!(answer.status == 2 && answer.stderr.contains(part), "{}", answer.stderr);
+        assert!(answer.stderr.contains("name one of your own that nobody else may write to"), "{}", answer.stderr);
+    };
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    refused("others may write to it (mode 777)");
+    if chown(&folder, Some(12_345), None).is_ok() {
+        refused("it belongs to user 12345");
+    }
+}

@@ -159,7 +159,13 @@ fn written(printed: io::Result<()>) -> Result<(), Failure> {
 fn answer_parser(error: &clap::Error, console: &Console) -> Status {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (is_answer, console.json) {
-        (true, true) => answer(Ok(Report::new("", serde_json::json!({ "help": error.to_string() }))), console),
+        (true, true) => {
+            let object = match error.kind() {
+                ErrorKind::DisplayVersion => serde_json::json!({ "version": env!("CARGO_PKG_VERSION") }),
+                _ => serde_json::json!({ "help": error.to_string() }),
+            };
+            answer(Ok(Report::new("", object)), console)
+        }
         (true, false) => match written(error.print()) {
             Ok(()) => Status::Success,
             Err(failure) => answer(Err(failure), console),

@@ -13,7 +13,6 @@ use crate::io::files;
 #[derive(Args, Debug)]
 pub(super) struct Zoo {
     /// Built-in model to write
-    #[arg(requires = "out")]
     name: Option<String>,
     /// File to write it to
     #[arg(short, long, value_name = "FILE", requires = "name")]
@@ -23,12 +22,16 @@ pub(super) struct Zoo {
 impl Command for Zoo {
     fn run(self, _: &Console) -> Result<Report, Failure> {
         let names: Vec<&str> = attache::zoo::names().collect();
-        let (Some(name), Some(out)) = (self.name, self.out) else {
+        let Some(name) = self.name else {
             return Ok(Report::new(names.join("\n"), json!({ "models": names })));
         };
-        let unknown =
-            || Failure::usage(format!("there is no built-in model \"{name}\" (there are: {})", names.join(", ")));
-        let bytes = attache::zoo::build(&name).ok_or_else(unknown)?;
+        if !names.contains(&name.as_str()) {
+            let text = format!("there is no built-in model \"{name}\" (there are: {})", names.join(", "));
+            return Err(Failure::usage(text));
+        }
+        let missing = || Failure::usage(format!("name a file for the built-in model \"{name}\" with --out FILE"));
+        let out = self.out.ok_or_else(missing)?;
+        let bytes = attache::zoo::build(&name).unwrap_or_default();
         files::write(&out, &bytes)?;
         let text = format!("{}: {name}, {} bytes", out.display(), bytes.len());
         Ok(Report::new(text, json!({ "model": name, "file": files::json(&out), "bytes": bytes.len() })))

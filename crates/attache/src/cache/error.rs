@@ -15,7 +15,9 @@ pub enum CacheError {
         source: io::Error,
     },
     /// The folder belongs to another user, or others may write to it.
-    #[error("the cache folder {folder} is not used: {reason}; name another, or change its mode to 700")]
+    #[error(
+        "the cache folder {folder} is not used: {reason}; name one of your own that nobody else may write to (mode 700)"
+    )]
     NotPrivate {
         /// The path of the folder.
         folder: String,

@@ -116,7 +116,7 @@ static ARRAYS: &[Bad] = &[
         &["longer.npy: ", "shape [3], input 0 has [2]", "give longer.npy another"],
     ),
     ("run relu.tflite -d cpu -i relu.tflite", 2, &["relu.tflite: ", "neither a picture nor", "PNG or JPEG file"]),
-    ("run strings.tflite -d cpu -i x.npy", 2, &["x.npy: ", "the input of type STRING"]),
+    ("run strings.tflite -d cpu -i x.npy", 2, &["x.npy: ", "the input of type STRING", "save array.astype(\"str\")"]),
     ("run strings.tflite -d cpu -i longer.npy", 2, &["longer.npy: ", "the input of type STRING"]),
     ("run complex.tflite -d cpu", 4, &["input 0 (\"wave\") of type COMPLEX64", "give it a file with --input"]),
 ];
@@ -229,7 +229,8 @@ static OPTIONS: &[Bad] = &[
     ("diff relu.tflite -d cpu -o new", 2, &["--bisect", "required"]),
     ("diff relu.tflite -d cpu --tolerance -1", 2, &["--tolerance <X>", "a finite number of 0 or more"]),
     ("check damaged_case --quantization-steps lots", 2, &["--quantization-steps", "neither N nor N:P:M, as 2"]),
-    ("zoo lstm_128", 2, &["--out <FILE>", "Usage: attache zoo"]),
+    ("zoo lstm_128", 2, &["\"lstm_128\"", "name a file", "--out FILE"]),
+    ("zoo lstm_129", 2, &["no built-in model \"lstm_129\"", "there are: "]),
     ("zoo --out new.tflite", 2, &["<NAME>", "Usage: attache zoo"]),
     ("completions dos", 2, &["'dos'", "possible values: bash"]),
     ("cache", 2, &["<ACTION>", "Usage: attache cache"]),
