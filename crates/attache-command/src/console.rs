@@ -20,12 +20,19 @@ pub(crate) struct Report {
     pub(crate) status: Status,
     /// Whether the text is printed as it is, whatever the width of the terminal.
     pub(crate) is_verbatim: bool,
+    /// What failed after the result was known, such as writing it to a file. It determines the exit status.
+    pub(crate) failure: Option<Failure>,
 }
 
 impl Report {
     /// Creates the report of a command that succeeded.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json, status: Status::Success, is_verbatim: false }
+        Self { text: text.into(), json, status: Status::Success, is_verbatim: false, failure: None }
+    }
+
+    /// Returns the same report with what failed after the result was known, which is printed after it.
+    pub(crate) fn with_failure(self, failure: Option<Failure>) -> Self {
+        Self { failure: failure.or(self.failure), ..self }
     }
 
     /// Returns the same report with a text whose lines must not be broken, such as a program.
@@ -82,7 +89,7 @@ impl Console {
     /// Prints a command's result to standard output, in the requested form.
     pub(crate) fn answer(&self, report: &Report) -> io::Result<()> {
         match self.json {
-            true => print(&report.json.to_string()),
+            true => print(&object(report).to_string()),
             // Everything was printed while the command ran.
             false if report.text.is_empty() => Ok(()),
             false if report.is_verbatim => print(&report.text),
@@ -107,6 +114,13 @@ impl Console {
     /// Prints a failure to standard error, or with `--json` as the one object on standard output.
     pub(crate) fn fail(&self, failure: &Failure) {
         if !self.json || print(&failure.to_json().to_string()).is_err() {
+            self.note(&format!("error: {failure}"));
+        }
+    }
+
+    /// Prints a failure that came after the result to standard error. With `--json` the result has it.
+    pub(crate) fn fail_after_result(&self, failure: &Failure) {
+        if !self.json {
             self.note(&format!("error: {failure}"));
         }
     }
@@ -209,6 +223,15 @@ impl Console {
             }
         }
     }
+}
+
+/// Returns the object of a report, with the failure that came after the result if there is one.
+fn object(report: &Report) -> Value {
+    let mut object = report.json.clone();
+    if let Some(failure) = &report.failure {
+        object["error"] = failure.to_json()["error"].take();
+    }
+    object
 }
 
 /// A column of a table.

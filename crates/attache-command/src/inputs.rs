@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::arguments::entry::Entry;
-use crate::arguments::{assign, divisor, finite, whole};
+use crate::arguments::{assign, divisor, finite, named, whole};
 use crate::console::Console;
 use crate::device::Device;
 use crate::failure::{Failure, Kind};
@@ -152,6 +152,11 @@ impl Given {
 type ReadPicture = (Picture<u8>, bool);
 
 impl InputArguments {
+    /// Returns the paths that the values of `--input` may mean: what follows a name, and the whole.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.input.iter().flat_map(|text| [named(text).1, text.as_os_str()]).map(Path::new)
+    }
+
     /// Returns the seed of random inputs, 0 by default.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(0)

@@ -177,6 +177,34 @@ fn a_closed_pipe_is_no_error() {
     }
 }
 
+/// Checks that a result is printed although a file for it cannot be written, and that no other file is left.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_printed() {
+    let folder = files::folder();
+    let before = content(Path::new(&folder.path("")));
+    for (line, part, key) in [
+        ("run pixels.tflite -d cpu -i cat.png --draw full.png", "outputs are not written\n", "outputs"),
+        ("run pixels.tflite -d cpu -i cat.png -o new/er --draw full.png", "outputs are not written\n", "outputs"),
+        ("bench relu.tflite -d cpu -n 1 --warmup 0 -o /dev/full --svg new.svg", "end to end", "e2e_ms"),
+    ] {
+        let answer = attache(&folder, line).output().expect("it runs");
+        let said = text(&answer.stderr);
+        let is_said =
+            said.starts_with("error: ") && said.ends_with("the disk is full; make room, or name another place\n");
+        assert!(answer.status.code() == Some(2) && is_said, "{line}: {said}");
+        assert!(text(&answer.stdout).contains(part), "{line}: {}", text(&answer.stdout));
+        let answer = attache(&folder, &format!("{line} --json")).output().expect("it runs");
+        let object: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+        assert!(
+            answer.status.code() == Some(2) && answer.stderr.is_empty() && !object[key].is_null(),
+            "{line}: {object}"
+        );
+        assert!(object["error"]["message"].as_str().is_some_and(|text| text.contains("disk is full")), "{object}");
+        assert!(content(Path::new(&folder.path(""))) == before, "{line}: a file is left");
+    }
+}
+
 /// Checks that output that is lost is an error.
 #[cfg(target_os = "linux")]
 #[test]

@@ -176,6 +176,19 @@ fn what_cannot_be_evaluated_at_all_is_an_error() {
     fails(&[&sum, "--images", &pictures, "--truth", &scratch.path("truth.txt")], 4, "one input and one output");
 }
 
+#[test]
+fn nothing_evaluated_has_no_accuracy() {
+    let scratch = Scratch::new();
+    data_set(&scratch);
+    scratch.write("truth.txt", b"bird\nbird\n");
+    let (status, object, _) = classification(&scratch, &[]);
+    assert_eq!((status, &object["images"], &object["accuracies"]), (2, &json!(0), &Value::Null), "{object}");
+    let [model, pictures, truth] = ["m.tflite", "pictures", "truth.txt"].map(|name| scratch.path(name));
+    let answer = attache(&["eval", "classification", &model, "--images", &pictures, "--truth", &truth, "-d", "cpu"]);
+    assert!(answer.status == 2 && answer.stdout.contains("no picture could be evaluated"), "{}", answer.stdout);
+    assert!(!answer.stdout.contains("0.0000"), "{}", answer.stdout);
+}
+
 /// Writes annotations and detections of a set in COCO's form. Returns their paths.
 fn write_set(scratch: &Scratch, set: &Value) -> [String; 2] {
     let numbered = |name: &str| -> Vec<Value> {

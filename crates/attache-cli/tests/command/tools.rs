@@ -410,3 +410,19 @@ fn a_link_with_the_name_of_a_tool_is_the_tool() {
         assert!(output.status.success() && output.stdout.starts_with(b"STARTING!\n"), "{name}");
     }
 }
+
+#[test]
+fn a_tool_replaces_nothing_that_it_reads() {
+    let scratch = Scratch::new();
+    let (graph, before) = (scratch.write("m.tflite", &relu()), relu());
+    for flags in [
+        &["benchmark_model", "--num_runs=1", "--graph", "--result_file_path"][..],
+        &["inference_diff_eval", "--num_runs=1", "--model_file", "--output_file_path"],
+    ] {
+        let [tool, runs, read, written] = flags else { unreachable!() };
+        let answer = attache(&["tflite", tool, runs, &format!("{read}={graph}"), &format!("{written}={graph}")]);
+        let said = format!("{written} would replace this file, which the command reads ({read})");
+        assert!(answer.status == 2 && answer.stderr.contains(&said), "{}", answer.stderr);
+        assert!(std::fs::read(&graph).unwrap() == before);
+    }
+}

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::io::places::Places;
 
 /// The values of `--delegate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -330,6 +331,11 @@ impl DeviceArguments {
         "threads",
         "rounding",
     ];
+
+    /// Returns the files that the options of the device name.
+    pub(crate) fn places(&self) -> Places {
+        Places::default().reads("--external-delegate", self.external.external_delegate.as_deref())
+    }
 
     /// Returns the first of the given options that has no effect on the CPU; `None` if there is none. Options
     /// with error messages of their own are not included.

@@ -24,6 +24,7 @@ use crate::device::start::{StartUp, Started};
 use crate::failure::Failure;
 use crate::inputs::{Given, InputArguments, Setting};
 use crate::io::files;
+use crate::io::places::Places;
 use crate::io::source::Source;
 use crate::measure::caller::Caller;
 use crate::measure::memory::peak_resident_bytes;
@@ -110,8 +111,7 @@ impl Command for Bench {
 
 impl Bench {
     fn measure(&self, console: &Console, model: &Path) -> Result<Report, Failure> {
-        let destinations = [&self.out, &self.chrome_trace, &self.svg];
-        files::check_destinations(destinations.into_iter().flatten().map(PathBuf::as_path))?;
+        self.places(model).check()?;
         let source = Source::find(model)?;
         let name = source.name.clone();
         let started = Started::of(source, &self.device.usually(PreferenceName::SustainedSpeed))?;
@@ -143,8 +143,14 @@ impl Bench {
         let mut json = measured.json();
         json["profile"] = json!(profiles.as_ref().and_then(|profiles| profiles.gpu.as_ref()));
         json["cpu_profile"] = json!(profiles.as_ref().and_then(|profiles| profiles.cpu.as_ref()));
-        self.write_files(&measured.name, profiles.as_ref(), &json)?;
-        Ok(Report::new(text, json))
+        let written = self.write_files(&measured.name, profiles.as_ref(), &json);
+        Ok(Report::new(text, json).with_failure(written.err()))
+    }
+
+    fn places(&self, model: &Path) -> Places {
+        let places = self.device.places().reads("MODEL", [model]).reads("--input", self.inputs.files());
+        let places = places.writes("--out", self.out.as_deref());
+        places.writes("--chrome-trace", self.chrome_trace.as_deref()).writes("--svg", self.svg.as_deref())
     }
 
     /// Binds inputs and outputs if they are not on the host. Returns the milliseconds that it took.

@@ -20,9 +20,9 @@ use crate::console::{Console, Report};
 use crate::device::{Device, SOFTWARE};
 use crate::failure::{Failure, Status};
 use crate::inputs::{Given, InputArguments, Setting, fill_around_the_middle};
-use crate::io::files;
 use crate::io::random::Random;
 use crate::io::source::Source;
+use crate::io::{files, golden};
 use bisect::Bisection;
 use hybrid::Hybrid;
 use operators::Operators;
@@ -67,7 +67,7 @@ pub(super) struct Diff {
 
 impl Command for Diff {
     fn run(self, console: &Console) -> Result<Report, Failure> {
-        self.out.as_deref().map_or(Ok(()), files::check_folder)?;
+        self.check_destination()?;
         let source = Source::find(&self.model.model)?;
         let opening = Device::open_beside(&self.device);
         let model = source.open()?;
@@ -81,6 +81,7 @@ impl Command for Diff {
         let delegates = device.delegates();
         let hybrid = Hybrid::of(entry.subgraph());
         let (operators, bisection) = (None, None);
+        let mut failure = None;
         let mut answer = Answer { device, tolerance, outputs, fallback, given, operators, bisection, hybrid };
         if self.per_operator || self.bisect {
             let trace = Trace::new(&model, entry.index, &worst, answer.device.threads, &answer.device.limits);
@@ -88,14 +89,27 @@ impl Command for Diff {
             answer.operators =
                 self.per_operator.then(|| Operators::compare(console, &trace, &delegates)).transpose()?;
             if self.bisect {
-                answer.bisection = Some(Bisection::search(&trace, &delegates, &tolerance, self.out.as_deref())?);
+                let (bisection, unwritten) = Bisection::search(&trace, &delegates, &tolerance, self.out.as_deref())?;
+                (answer.bisection, failure) = (Some(bisection), unwritten);
             }
         }
-        Ok(answer.report(console))
+        Ok(answer.report(console).with_failure(failure))
     }
 }
 
 impl Diff {
+    /// Returns an error if nothing can be written in the folder of `--out`, or if a case in it is read.
+    fn check_destination(&self) -> Result<(), Failure> {
+        let Some(folder) = &self.out else { return Ok(()) };
+        files::probe_folder(folder)?;
+        let places = self.device.places().reads("MODEL", [self.model.model.as_path()]);
+        let files = golden::files(folder);
+        places
+            .reads("--input", self.inputs.files())
+            .writes("--out", files.iter().map(PathBuf::as_path))
+            .check_distinct()
+    }
+
     /// Returns the device. It is an error if there is no delegate to compare with, unless `--delegate cpu` requests
     /// that the CPU is compared with itself.
     fn checked(&self, device: Device) -> Result<Device, Failure> {

@@ -127,11 +127,18 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
 
 /// Prints the result of a command or its failure and returns the exit status.
 fn answer(result: Result<Report, Failure>, console: &Console) -> Status {
-    let printed = result.and_then(|report| written(console.answer(&report)).map(|()| report.status));
-    printed.unwrap_or_else(|failure| {
-        console.fail(&failure);
-        failure.status()
-    })
+    let printed = result.and_then(|report| written(console.answer(&report)).map(|()| report));
+    match printed {
+        Ok(Report { failure: Some(failure), .. }) => {
+            console.fail_after_result(&failure);
+            failure.status()
+        }
+        Ok(report) => report.status,
+        Err(failure) => {
+            console.fail(&failure);
+            failure.status()
+        }
+    }
 }
 
 fn dispatch(matches: &ArgMatches, console: Console) -> Result<Report, Failure> {

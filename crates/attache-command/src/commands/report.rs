@@ -131,7 +131,7 @@ impl ReportCommand {
                 }
             }
             // Whatever ends the program later, what was measured is kept.
-            written = if data.models.is_empty() { None } else { Some(write(&folder, &data)?) };
+            written = if data.models.is_empty() { None } else { Some(write(&folder, &data)) };
         }
         let mut failures = failed.iter();
         let Some(report) = written else {
@@ -160,19 +160,21 @@ fn prepare(folder: &Path, names: &[&str]) -> Result<(), Failure> {
 }
 
 /// Writes the page and its data, and says where.
-fn write(folder: &Path, data: &Data) -> Result<Report, Failure> {
+fn write(folder: &Path, data: &Data) -> Report {
     let json = json!(data);
     let text = page::plain(&json.to_string());
     let page = page::page(data, &text);
     let paths = [PAGE, JSON].map(|name| folder.join(name));
-    files::write_all_in(Some(folder), &[(&paths[0], page.as_bytes()), (&paths[1], text.as_bytes())])?;
+    let written = files::write_all_in(Some(folder), &[(&paths[0], page.as_bytes()), (&paths[1], text.as_bytes())]);
     let mut parts: Vec<String> =
         data.models.iter().map(|model| format!("{}: {}", model.title, model.headline)).collect();
     parts.extend(data.failures.iter().map(|failure| format!("not measured: {}: {}", failure.model, failure.message)));
     let models = counted(data.models.len(), "model", "models");
-    parts.push(format!("{}: {models}, {} kB", paths[0].display(), page.len().div_ceil(1000)));
-    let json = json!({ "page": paths[0].display().to_string(), "bytes": page.len(), "report": json });
-    Ok(Report::new(parts.join("\n"), json))
+    if written.is_ok() {
+        parts.push(format!("{}: {models}, {} kB", paths[0].display(), page.len().div_ceil(1000)));
+    }
+    let json = json!({ "page": files::json(&paths[0]), "bytes": page.len(), "report": json });
+    Report::new(parts.join("\n"), json).with_failure(written.err())
 }
 
 fn described(devices: &Devices) -> Machine {
@@ -289,7 +291,7 @@ mod tests {
         std::fs::write(&path, "<html>my own page</html>").unwrap();
         let failure = prepare(folder.path(), &[PAGE, JSON]).unwrap_err();
         assert!(failure.message.contains("no report; name another folder"), "{failure}");
-        write(&folder.path().join("other"), &data::tests::data(&[("m", "1", 5.0)])).unwrap();
+        write(&folder.path().join("other"), &data::tests::data(&[("m", "1", 5.0)]));
         assert!(prepare(&folder.path().join("other"), &[PAGE, JSON]).is_ok());
     }
 }

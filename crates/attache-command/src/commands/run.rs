@@ -28,6 +28,7 @@ use crate::io::labels::Labels;
 use crate::io::npy;
 use crate::io::numbers::{Summary, numbers};
 use crate::io::picture::Picture;
+use crate::io::places::Places;
 use crate::io::source::Source;
 use crate::io::texts;
 
@@ -85,6 +86,8 @@ struct Answer {
     outputs: Vec<Output>,
     /// Paths of the files to which outputs were written; none without `--out`.
     files: Vec<PathBuf>,
+    /// Whether writing files failed.
+    is_unwritten: bool,
     /// The file of the drawing.
     drawn: Option<PathBuf>,
     meaning: Meaning,
@@ -99,6 +102,7 @@ impl Command for Run {
         let opening = Device::open_beside(&device);
         let model = source.open()?;
         let entry = Entry::new(&model, &source.name, &self.entry)?;
+        self.check_outputs(entry.subgraph().outputs.len())?;
         let labels = Labels::find(self.labels.as_deref(), &model, console)?;
         let device = opening.wait()?;
         let mut interpreter = device.interpreter(&entry)?;
@@ -117,23 +121,36 @@ impl Command for Run {
         let outputs = outputs(&interpreter)?;
         let found = found.map_or_else(|| find(&interpreter), Ok)?;
         let meaning = self.question(&labels).answer(found, &outputs, picture_size(&interpreter));
-        let files = self.write(&outputs, &meaning, given.picture.as_ref())?;
-        let answer = Answer { device, interpreter, given, outputs, files, drawn: self.draw, meaning };
-        Ok(Report::new(answer.text(console), answer.json()))
+        let (files, failure) = self.write(&outputs, &meaning, given.picture.as_ref())?;
+        let drawn = self.draw.filter(|_| failure.is_none());
+        let is_unwritten = failure.is_some();
+        let answer = Answer { device, interpreter, given, outputs, files, is_unwritten, drawn, meaning };
+        Ok(Report::new(answer.text(console), answer.json()).with_failure(failure))
     }
 }
 
 impl Run {
     /// Returns an error if `--draw` names a file, or `--out` a folder, that cannot be written.
     fn check_destinations(&self) -> Result<(), Failure> {
-        self.out.as_deref().map_or(Ok(()), files::check_folder)?;
-        let Some(path) = &self.draw else { return Ok(()) };
-        format(path)?;
-        match path.parent() == self.out.as_deref() && !path.is_dir() {
-            // The folder is made before the picture is written.
-            true => Ok(()),
-            false => files::check_destinations([path.as_path()]),
-        }
+        self.out.as_deref().map_or(Ok(()), files::probe_folder)?;
+        self.draw.as_deref().map_or(Ok(()), |path| format(path).map(drop))?;
+        let places = self.places();
+        // The folder of `--out` is made before the picture is written.
+        let is_below = self.draw.as_deref().is_some_and(|path| path.parent() == self.out.as_deref() && !path.exists());
+        if is_below { places.check_distinct() } else { places.check() }
+    }
+
+    /// Returns an error if the files of `count` outputs would replace what is read.
+    fn check_outputs(&self, count: usize) -> Result<(), Failure> {
+        let paths: Vec<PathBuf> =
+            self.out.iter().flat_map(|folder| (0..count).map(|index| output(folder, index))).collect();
+        self.places().writes("--out", paths.iter().map(PathBuf::as_path)).check_distinct()
+    }
+
+    fn places(&self) -> Places {
+        let places = self.device.places().reads("MODEL", [self.model.model.as_path()]);
+        let places = places.reads("--input", self.inputs.files()).reads("--labels", self.labels.as_deref());
+        places.writes("--draw", self.draw.as_deref())
     }
 
     /// Determines which outputs are interpreted, as far as the outputs' shapes are known.
@@ -154,29 +171,37 @@ impl Run {
     }
 
     /// Writes each output to a file `out_K.npy` in the folder of `--out`, and the drawing. Returns the paths
-    /// of the outputs. If a file cannot be made, none is written.
+    /// of the outputs; if a file cannot be made, none is written, and the failure is returned instead. It is an error if
+    /// the content of a file cannot be made.
     fn write(
         &self,
         outputs: &[Output],
         meaning: &Meaning,
         picture: Option<&Picture<u8>>,
-    ) -> Result<Vec<PathBuf>, Failure> {
+    ) -> Result<(Vec<PathBuf>, Option<Failure>), Failure> {
         let mut all = Vec::new();
         for (folder, (index, output)) in
             self.out.iter().flat_map(|folder| outputs.iter().enumerate().map(move |it| (folder, it)))
         {
-            let path = folder.join(format!("out_{index}.npy"));
+            let path = self::output(folder, index);
             let bytes = npy::encode(&path, &output.array)?;
             all.push((path, bytes));
         }
-        let paths = all.iter().map(|(path, _)| path.clone()).collect();
+        let paths: Vec<PathBuf> = all.iter().map(|(path, _)| path.clone()).collect();
         if let Some(path) = &self.draw {
             all.push((path.clone(), draw::draw(meaning, picture)?.encode(format(path)?)?));
         }
         let all: Vec<(&Path, &[u8])> = all.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice())).collect();
-        files::write_all_in(self.out.as_deref(), &all)?;
-        Ok(paths)
+        Ok(match files::write_all_in(self.out.as_deref(), &all) {
+            Ok(()) => (paths, None),
+            Err(failure) => (Vec::new(), Some(failure)),
+        })
     }
+}
+
+/// Returns the path of the file of an output in the folder of `--out`.
+fn output(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("out_{index}.npy"))
 }
 
 /// Returns the height and width of the first input that takes pictures; 1 and 1 if there is none.
@@ -285,6 +310,7 @@ impl Answer {
     /// Returns a line that says to which files the outputs were written.
     fn destination(&self) -> String {
         match self.files.as_slice() {
+            [] if self.is_unwritten => "outputs are not written".to_owned(),
             [] => "outputs are not written; --out DIR writes them as .npy files".to_owned(),
             [only] => format!("output written to {}", only.display()),
             [first, .., last] => format!("outputs written to {} to {}", first.display(), last.display()),

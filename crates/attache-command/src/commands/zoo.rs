@@ -9,6 +9,7 @@ use super::Command;
 use crate::console::{Console, Report};
 use crate::failure::Failure;
 use crate::io::files;
+use crate::io::places::Places;
 
 #[derive(Args, Debug)]
 pub(super) struct Zoo {
@@ -31,6 +32,7 @@ impl Command for Zoo {
         }
         let missing = || Failure::usage(format!("name a file for the built-in model \"{name}\" with --out FILE"));
         let out = self.out.ok_or_else(missing)?;
+        Places::default().writes("--out", [out.as_path()]).check()?;
         let bytes = attache::zoo::build(&name).unwrap_or_default();
         files::write(&out, &bytes)?;
         let text = format!("{}: {name}, {} bytes", out.display(), bytes.len());

@@ -100,7 +100,7 @@ pub(crate) fn write_all(files: &[(&Path, &[u8])]) -> Result<(), Failure> {
 }
 
 /// Returns an error if files cannot be written at all of these paths, or if two of them are the same.
-pub(crate) fn check_destinations<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+fn check_destinations<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
     paths.into_iter().try_for_each(|path| match seen.insert(place(path)) {
         true => check_destination(path),
@@ -110,14 +110,14 @@ pub(crate) fn check_destinations<'a>(paths: impl IntoIterator<Item = &'a Path>) 
 }
 
 /// Returns the path of the file that is written at `path`, the same for all paths that lead to it.
-fn place(path: &Path) -> PathBuf {
+pub(crate) fn place(path: &Path) -> PathBuf {
     let below = |name| Some(fs::canonicalize(folder_of(path)).ok()?.join(name));
     let place = fs::canonicalize(path).ok().or_else(|| path.file_name().and_then(below));
     place.unwrap_or_else(|| path.to_owned())
 }
 
 /// Whether there is a pipe or a device at `path`, such as /dev/stdout. They can be written to several times.
-fn is_special(path: &Path) -> bool {
+pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
 }
 
@@ -215,6 +215,16 @@ pub(crate) fn check_folder(path: &Path) -> Result<(), Failure> {
         Some(_) => Err(unwritable(path, &ErrorKind::NotADirectory.into())),
         None => Ok(()),
     }
+}
+
+/// Returns an error if no file can be written at `path`. Leaves nothing there, and an existing file as it is.
+pub(crate) fn probe(path: &Path) -> Result<(), Failure> {
+    check_destination(path)?;
+    // What is written to a pipe or a device stays there.
+    if is_special(path) {
+        return Ok(());
+    }
+    Draft::write(path, b"").map(drop).map_err(|error| unwritable(path, &error))
 }
 
 /// Returns an error if no file can be written in the folder at `path`, which need not exist. Leaves nothing there.

@@ -36,6 +36,14 @@ pub(crate) fn model_file(folder: &Path) -> PathBuf {
     folder.join("model.tflite")
 }
 
+/// Returns the paths of the files that a case has in a folder, as far as there are any.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let is_array = |name: &str| name.ends_with(".npy") && (name.starts_with("in_") || name.starts_with("out_"));
+    let is_of_case = |name: &str| ["model.tflite", "case.json"].contains(&name) || is_array(name);
+    let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_of_case)).collect()
+}
+
 /// Returns the folders of all cases at or below `folder`, sorted. If `has_outputs`, a folder with a model is
 /// a case only if it has outputs too. Links to folders are followed.
 pub(crate) fn find(folder: &Path, has_outputs: bool) -> Result<Vec<PathBuf>, Failure> {

@@ -10,6 +10,7 @@ pub(crate) mod message;
 pub(crate) mod npy;
 pub(crate) mod numbers;
 pub(crate) mod picture;
+pub(crate) mod places;
 pub(crate) mod random;
 pub(crate) mod source;
 pub(crate) mod texts;

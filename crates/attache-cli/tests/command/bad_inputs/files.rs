@@ -126,6 +126,7 @@ fn no_models(scratch: &Scratch) {
 fn arrays(scratch: &Scratch) {
     let x = floats(&[1, 2, 2, 1], &[1.0, -1.0, 2.0, -2.0]);
     scratch.write("x.npy", &x);
+    scratch.write("models/out_0.npy", &x);
     scratch.write("cut.npy", &x[..x.len() - 3]);
     scratch.write("header.npy", &x[..40]);
     scratch.write("text.npy", b"1.0, 2.0\n");
@@ -187,9 +188,12 @@ fn cases(scratch: &Scratch) {
 /// Creates links to nothing, to a device that is full and to itself, and a pipe.
 #[cfg(unix)]
 fn links(scratch: &Scratch) {
-    for (target, name) in
-        [("nowhere", "dangling.tflite"), ("circle.tflite", "circle.tflite"), ("/dev/full", "full.png")]
-    {
+    for (target, name) in [
+        ("relu.tflite", "link.tflite"),
+        ("nowhere", "dangling.tflite"),
+        ("circle.tflite", "circle.tflite"),
+        ("/dev/full", "full.png"),
+    ] {
         std::os::unix::fs::symlink(target, scratch.path(name)).expect("a link");
     }
     let made = std::process::Command::new("mkfifo").arg(scratch.path("pipe")).status();

@@ -171,7 +171,41 @@ static OUTPUTS: &[Bad] = &[
     ("run lookup.tflite -d cpu -o new", 3, &["lookup.tflite: ", "(GATHER)", "--input FILE gives others"]),
     ("bench relu.tflite -d cpu -o no/new.json", 2, &["no/new.json: the folder of this file is not there", "make it"]),
     ("bench relu.tflite -d cpu --svg models", 2, &["models: this is a directory", "name a file"]),
-    ("bench relu.tflite -d cpu -o new --svg new", 2, &["new: two options name this file", "name another"]),
+    (
+        "bench relu.tflite -d cpu -o new --svg new",
+        2,
+        &["new: two options name this file, --out and --svg", "name another"],
+    ),
+    (
+        "bench relu.tflite -d cpu -o relu.tflite",
+        2,
+        &["relu.tflite: --out would replace this file", "(MODEL)", "another"],
+    ),
+    ("bench relu.tflite -d cpu -i x=x.npy --svg models/../x.npy", 2, &["x.npy: --svg would", "(--input)", "another"]),
+    ("bench relu.tflite -d cpu --chrome-trace relu.tflite", 2, &["relu.tflite: --chrome-trace would", "name another"]),
+    ("run pixels.tflite -d cpu -i cat.png --draw cat.png", 2, &["cat.png: --draw would", "(--input)", "name another"]),
+    ("run pixels.tflite -d cpu -l old.png --draw old.png", 2, &["old.png: --draw would", "(--labels)", "name another"]),
+    ("run relu.tflite -d cpu -i models/out_0.npy -o models", 2, &["out_0.npy: --out would", "(--input)", "another"]),
+    (
+        "diff damaged_case/model.tflite -d cpu --bisect -o damaged_case",
+        2,
+        &["damaged_case/model.tflite: --out would", "(MODEL)", "name another"],
+    ),
+    (
+        "eval classification scores.tflite --images nothing --truth three.txt -o three.txt",
+        2,
+        &["three.txt: --out would replace this file", "(--truth)", "name another file for --out"],
+    ),
+    (
+        "eval detection pixels.tflite --images nothing --truth old.json --write-detections old.json",
+        2,
+        &["old.json: --write-detections would replace", "(--truth)", "name another file"],
+    ),
+    (
+        "eval detection pixels.tflite --images . --truth old.json -o ./cat.png",
+        2,
+        &["cat.png: --out would replace", "(--images)", "name another file"],
+    ),
     (
         "bench --compare old.json none.json",
         2,
@@ -232,6 +266,7 @@ static OPTIONS: &[Bad] = &[
     ("zoo lstm_128", 2, &["\"lstm_128\"", "name a file", "--out FILE"]),
     ("zoo lstm_129", 2, &["no built-in model \"lstm_129\"", "there are: "]),
     ("zoo --out new.tflite", 2, &["<NAME>", "Usage: attache zoo"]),
+    ("eval detection m --images . --truth t --outputs 0,1,2,1", 2, &["--outputs <A,B,C,D>", "output 1 is named twice"]),
     ("completions dos", 2, &["'dos'", "possible values: bash"]),
     ("cache", 2, &["<ACTION>", "Usage: attache cache"]),
     ("cache burn", 2, &["'burn'", "possible values: list, clear, verify"]),
@@ -296,16 +331,17 @@ static SPECIAL_FILES: &[Bad] = &[
     ("run pipe", 2, &["pipe: this is a pipe or a device", "copy what it gives to a file"]),
     ("run relu.tflite -d cpu -i pipe", 2, &["pipe: this is a pipe or a device", "copy what it gives to a file"]),
     ("run relu.tflite -d cpu -l pipe", 2, &["pipe: this is a pipe or a device", "copy what it gives to a file"]),
-    ("run pixels.tflite -d cpu -i cat.png --draw full.png", 2, &["full.png: the disk is full", "name another place"]),
+    #[cfg(target_os = "linux")]
+    ("bench relu.tflite -d cpu -o /sys/new", 2, &["/sys/new: ", "name another"]),
+    #[cfg(target_os = "linux")]
+    ("run relu.tflite -d cpu -o /sys/new", 2, &["/sys/new: ", "name another"]),
+    #[cfg(target_os = "linux")]
+    ("diff relu.tflite -d cpu --bisect -o /sys/new", 2, &["/sys/new: ", "name another"]),
+    ("survey pipe", 2, &["pipe: this is no folder", "name one that has models"]),
     (
-        "run pixels.tflite -d cpu -i cat.png -o new/er --draw full.png",
+        "bench relu.tflite -d cpu -o link.tflite",
         2,
-        &["full.png: the disk is full", "another place"],
-    ),
-    (
-        "bench relu.tflite -d cpu -n 1 --warmup 0 -o /dev/full --svg new.svg",
-        2,
-        &["/dev/full: the disk is full", "make room"],
+        &["link.tflite: --out would replace", "(MODEL)", "name another file"],
     ),
     ("zoo lstm_128 --out /dev/full", 2, &["/dev/full: the disk is full", "name another place"]),
 ];

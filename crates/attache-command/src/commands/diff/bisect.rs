@@ -20,19 +20,20 @@ pub(super) struct Bisection {
 }
 
 impl Bisection {
+    /// Searches for the operator and writes its case. Also returns why the case could not be written, if so.
     pub(super) fn search(
         trace: &Trace,
         delegates: &Delegates,
         tolerance: &Tolerance,
         folder: Option<&Path>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Option<Failure>), Failure> {
         let divergence = trace.first_divergence(delegates, tolerance)?;
-        let mut case = None;
+        let (mut case, mut failure) = (None, None);
         if let (Some(divergence), Some(folder)) = (&divergence, folder) {
-            write(folder, trace.case(divergence.node)?)?;
-            case = Some(folder.to_owned());
+            failure = write(folder, trace.case(divergence.node)?).err();
+            case = Some(folder.to_owned()).filter(|_| failure.is_none());
         }
-        Ok(Self { divergence, case })
+        Ok((Self { divergence, case }, failure))
     }
 
     pub(super) fn passes(&self) -> bool {

@@ -6,15 +6,16 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::classify::{self, Classes, Classified};
+use super::pictures::is_picture;
 use super::truth::{self, Selection};
-use super::{ImageArguments, latency, outcome};
+use super::{ImageArguments, NOTHING, latency, outcome};
 use crate::arguments::entry::Entry;
 use crate::arguments::{DeviceArguments, ModelArgument, finite, whole};
 use crate::console::{Console, Report};
 use crate::device::Device;
 use crate::failure::Failure;
-use crate::io::files;
 use crate::io::labels::Labels;
+use crate::io::places::Places;
 use crate::io::source::Source;
 
 /// Most classes for which the whole table of confusion is printed.
@@ -59,7 +60,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 impl Classification {
     pub(super) fn run(self, console: &Console) -> Result<Report, Failure> {
-        files::check_destinations(self.pictures.out.as_deref())?;
+        self.places().check()?;
         let source = Source::find(&self.model.model)?;
         let (device, threads) = self.pictures.device(&self.device);
         let opening = Device::open_beside(&device);
@@ -82,8 +83,16 @@ impl Classification {
         }
         let json = json(&all, &classes, &device);
         let text = text(console, &all, &classes, &device);
-        self.pictures.write(&json)?;
-        Ok(outcome(console, Report::new(text, json), &all.problems))
+        let written = self.pictures.write(&json);
+        Ok(outcome(console, Report::new(text, json).with_failure(written.err()), &all.problems))
+    }
+
+    fn places(&self) -> Places {
+        let places = self.device.places().reads("MODEL", [self.model.model.as_path()]);
+        let places = places.reads("--truth", [self.truth.as_path()]).reads("--labels", self.labels.as_deref());
+        let places = places.reads("--deny", self.deny.as_deref());
+        let places = places.reads_below("--images", Some(&self.images), is_picture);
+        places.writes("--out", self.pictures.out.as_deref())
     }
 }
 
@@ -114,7 +123,7 @@ fn json(all: &Classified, classes: &Classes<'_>, device: &Device) -> Value {
     let rows = rows(all, classes);
     json!({
         "images": all.count,
-        "accuracies": all.accuracies(),
+        "accuracies": (all.count > 0).then(|| all.accuracies()),
         "hits": all.hits,
         "classes": rows.iter().enumerate().filter(|(_, row)| row[0] + row[2] > 0).map(class).collect::<Vec<_>>(),
         "confusion": pairs.collect::<Vec<_>>(),
@@ -126,6 +135,9 @@ fn json(all: &Classified, classes: &Classes<'_>, device: &Device) -> Value {
 }
 
 fn text(console: &Console, all: &Classified, classes: &Classes<'_>, device: &Device) -> String {
+    if all.count == 0 {
+        return format!("{}\n{NOTHING}", device.describe());
+    }
     let heading = ["top", "accuracy", "right"];
     let row = |(index, (accuracy, hits)): (usize, (f64, &usize))| {
         vec![(index + 1).to_string(), format!("{:.4}", accuracy), format!("{hits} of {}", all.count)]

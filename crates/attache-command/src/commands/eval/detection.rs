@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::coco::{self, FoundBox, Metrics};
 use super::coco_files::{Annotations, Row, read_detections};
 use super::detect::{self, Detected, Seen};
-use super::{ImageArguments, latency, outcome};
+use super::pictures::is_picture;
+use super::{ImageArguments, NOTHING, latency, outcome};
 use crate::arguments::DeviceArguments;
 use crate::arguments::entry::Entry;
 use crate::console::{Console, Report};
@@ -17,6 +18,7 @@ use crate::device::Device;
 use crate::failure::Failure;
 use crate::io::files;
 use crate::io::labels::Labels;
+use crate::io::places::Places;
 use crate::io::source::Source;
 
 #[derive(Args, Debug)]
@@ -39,7 +41,8 @@ pub(super) struct DetectionTask {
     /// What is added to a class to get the number of its category, where no label is the name of a category
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, conflicts_with = "detections")]
     class_offset: i64,
-    /// Places of boxes, classes, scores and count among the model's outputs [default: found by their shapes]
+    /// Places of boxes, classes, scores and count among the model's outputs [default: those of the
+    /// operator that gives all four, which are found by their shapes; else 0,1,2,3]
     #[arg(long, value_name = "A,B,C,D", conflicts_with = "detections", value_parser = places)]
     outputs: Option<[usize; 4]>,
     /// File for what the model finds, in COCO's form
@@ -55,7 +58,14 @@ pub(super) struct DetectionTask {
 fn places(text: &str) -> Result<[usize; 4], String> {
     let places = text.split(',').map(|place| place.trim().parse::<usize>().ok()).collect::<Option<Vec<_>>>();
     let places = places.and_then(|places| places.try_into().ok());
-    places.ok_or_else(|| "it must be four whole numbers with commas between them, such as 1,3,0,2".to_owned())
+    let places: [usize; 4] =
+        places.ok_or_else(|| "it must be four whole numbers with commas between them, such as 1,3,0,2".to_owned())?;
+    match (1..4).find(|index| places[..*index].contains(&places[*index])) {
+        Some(index) => {
+            Err(format!("output {} is named twice; each of the four is an output of its own", places[index]))
+        }
+        None => Ok(places),
+    }
 }
 
 /// What was found, where, and what is wrong with what was left out.
@@ -66,17 +76,18 @@ struct Found {
     problems: Vec<String>,
     /// The device and the times; `None` for detections of a file.
     ran: Option<(Device, Detected)>,
+    /// Why the detections could not be written to a file.
+    unwritten: Option<Failure>,
 }
 
 impl DetectionTask {
     pub(super) fn run(self, console: &Console) -> Result<Report, Failure> {
-        let destinations = [&self.pictures.out, &self.write_detections];
-        files::check_destinations(destinations.into_iter().flatten().map(PathBuf::as_path))?;
+        self.places().check()?;
         let truth = Annotations::read(&self.truth)?;
         let mut found = match (&self.detections, &self.model, &self.images) {
             (Some(path), ..) => {
                 let (boxes, problems) = read_detections(path, &truth)?;
-                Found { boxes, images: truth.image_numbers(), problems, ran: None }
+                Found { boxes, images: truth.image_numbers(), problems, ran: None, unwritten: None }
             }
             (_, Some(model), Some(folder)) => self.detect(console, model, folder, &truth)?,
             _ => return Err(Failure::usage("name a model and --images, or --detections")),
@@ -90,8 +101,18 @@ impl DetectionTask {
         let metrics = coco::evaluate(&found.images, &categories, &truth.boxes, &found.boxes);
         let json = json(&metrics, &truth, &found);
         let text = text(console, &metrics, &truth, &found);
-        self.pictures.write(&json)?;
-        Ok(outcome(console, Report::new(text, json), &found.problems))
+        let written = self.pictures.write(&json);
+        let report = Report::new(text, json).with_failure(written.err()).with_failure(found.unwritten);
+        Ok(outcome(console, report, &found.problems))
+    }
+
+    fn places(&self) -> Places {
+        let places = self.device.places().reads("MODEL", self.model.as_deref());
+        let places = places.reads("--truth", [self.truth.as_path()]).reads("--detections", self.detections.as_deref());
+        let places = places.reads("--labels", self.labels.as_deref());
+        let places = places.reads_below("--images", self.images.as_deref(), is_picture);
+        let places = places.writes("--out", self.pictures.out.as_deref());
+        places.writes("--write-detections", self.write_detections.as_deref())
     }
 
     /// Runs a model on the pictures of the annotations.
@@ -131,12 +152,11 @@ impl DetectionTask {
                 )),
             }
         }
-        if let Some(path) = &self.write_detections {
-            let rows: Vec<Row> = boxes.iter().map(row).collect();
-            files::write(path, json!(rows).to_string().as_bytes())?;
-        }
+        let rows: Vec<Row> = boxes.iter().map(row).collect();
+        let write = |path: &PathBuf| files::write(path, json!(rows).to_string().as_bytes());
+        let unwritten = self.write_detections.as_ref().and_then(|path| write(path).err());
         let evaluated = all.seen.iter().map(|seen| images[seen.index].id).collect();
-        Ok(Found { boxes, images: evaluated, problems, ran: Some((device, all)) })
+        Ok(Found { boxes, images: evaluated, problems, ran: Some((device, all)), unwritten })
     }
 
     /// Returns the names by which categories are found; `None` if no label is the name of a category, so that numbers
@@ -236,12 +256,13 @@ fn text(console: &Console, metrics: &Metrics, truth: &Annotations, found: &Found
     let mut parts: Vec<String> = found.ran.iter().map(|(device, _)| device.describe()).collect();
     parts.extend([counts, precision, recall, categories]);
     if let Some((_, all)) = &found.ran {
-        let mean = |times: &[f64]| latency(times).map_or(0.0, |all| all.mean);
-        parts.push(format!(
-            "preparing a picture: {:.0} us on average; running the model: {:.0} us",
-            mean(&all.preparing),
-            mean(&all.running)
-        ));
+        parts.push(match (latency(&all.preparing), latency(&all.running)) {
+            (Some(preparing), Some(running)) => format!(
+                "preparing a picture: {:.0} us on average; running the model: {:.0} us",
+                preparing.mean, running.mean
+            ),
+            _ => NOTHING.to_owned(),
+        });
     }
     parts.join("\n")
 }

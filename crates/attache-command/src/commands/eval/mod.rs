@@ -26,6 +26,8 @@ use crate::io::files;
 use crate::measure::timing::Statistics;
 use pictures::Preparation;
 
+/// What is said in place of metrics where there are none.
+const NOTHING: &str = "no picture could be evaluated";
 /// Most problems that are printed; --json has all.
 const MOST_PROBLEMS: usize = 100;
 

@@ -53,13 +53,16 @@ pub(super) fn compare(console: &Console, before: &Path, after: &Path, out: Optio
     });
     let mut parts = vec![text(console, [before, after], &comparison.lines)];
     parts.extend(comparison.remarks());
+    let mut written = Ok(());
     if let Some(folder) = out {
         let page = whole("Two reports compared – Attaché", &body(&reports, &comparison), &json.to_string());
         let path = folder.join(PAGE);
-        files::write_all_in(Some(folder), &[(&path, page.as_bytes())])?;
-        parts.push(format!("written: {}", path.display()));
+        written = files::write_all_in(Some(folder), &[(&path, page.as_bytes())]);
+        if written.is_ok() {
+            parts.push(format!("written: {}", path.display()));
+        }
     }
-    Ok(Report::new(parts.join("\n"), json))
+    Ok(Report::new(parts.join("\n"), json).with_failure(written.err()))
 }
 
 /// Reads a report: a folder with one, a page or JSON.

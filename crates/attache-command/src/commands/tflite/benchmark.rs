@@ -110,9 +110,9 @@ impl Benchmark<'_> {
     fn measure(&self) -> Result<Outcome, Failure> {
         let (flags, lines) = (self.flags, &self.lines);
         let graph = flags.required("graph")?;
-        let destinations = results::DESTINATIONS.iter().filter_map(|name| flags.some(name)).map(Path::new);
-        files::check_destinations(destinations)?;
         let layers = Layers::parse(flags)?;
+        let places = flags.places(&results::DESTINATIONS);
+        places.reads("--input_layer_value_files", layers.files().map(Path::new)).check()?;
         let profile_mode = ProfileMode::of(flags)?;
         let source = Source::find(Path::new(graph))?;
         let before = peak_resident_bytes().unwrap_or(0);

@@ -5,8 +5,10 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::failure::Failure;
+use crate::io::places::Places;
 
 /// What the value of a flag is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +164,16 @@ impl Flags {
     /// Returns the value of a flag that counts something: `None` for 0 and negative numbers.
     pub(super) fn count(&self, name: &str) -> Option<usize> {
         usize::try_from(self.whole(name)).ok().filter(|count| *count > 0)
+    }
+
+    /// Returns the files that flags name: those that are written, and as read the values of all other flags that are the
+    /// path of a file.
+    pub(super) fn places(&self, written: &[&str]) -> Places {
+        let texts = self.given.iter().filter(|(flag, _)| flag.kind == Kind::Text);
+        texts.fold(Places::default(), |places, (flag, value)| {
+            let (option, path) = (format!("--{}", flag.name), Some(Path::new(value)).filter(|_| !value.is_empty()));
+            if written.contains(&flag.name) { places.writes(&option, path) } else { places.reads(&option, path) }
+        })
     }
 
     /// Returns lines with the values of the flags that were given, or of all with `verbose`.

@@ -46,7 +46,7 @@ impl Runner {
     pub(super) fn begin(&self, lines: &Lines<'_>) -> Result<(), Failure> {
         lines.say_all(&self.flags.notes())?;
         self.note.iter().try_for_each(|note| lines.say(note))?;
-        files::check_destinations(self.flags.some("output_file_path").map(Path::new))
+        self.flags.places(&["output_file_path"]).check()
     }
 
     /// Prints how much of the model delegates run.

@@ -94,6 +94,11 @@ impl Layers {
         Ok(())
     }
 
+    /// Returns the paths of the files with the elements of layers.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|layer| layer.file.as_deref())
+    }
+
     /// Returns the layer of each input of the subgraph: by name if all names are inputs, else in order.
     fn of_inputs(&self, entry: &Entry<'_>) -> Result<Vec<Option<&Layer>>, Failure> {
         let subgraph = entry.subgraph();
