@@ -80,7 +80,8 @@ fn block_scales<'py>(
     tensor: &Tensor,
 ) -> PyResult<Option<Bound<'py, PyUntypedArray>>> {
     let QuantizationDetails::Blockwise { scales, .. } = tensor.quantization_details else { return Ok(None) };
-    let Some(Constant { data_type, shape, bytes }) = tensors.get(scales).and_then(|scales| scales.constant.as_ref()) else {
+    let Some(Constant { data_type, shape, bytes }) = tensors.get(scales).and_then(|scales| scales.constant.as_ref())
+    else {
         return Ok(None);
     };
     let Some(descriptor) = dtype_of(py, *data_type) else { return Ok(None) };

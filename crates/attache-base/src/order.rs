@@ -12,7 +12,7 @@ fn sorted(mut keys: Vec<((usize, usize), usize)>) -> Vec<usize> {
 
 /// Returns an iterator over the indices below `count` in ascending order of their keys, those of equal keys in ascending order.
 /// It sorts as many as are taken, in portions of which each is as large as all before it: where few of many are taken, that
-/// takes time proportional to their number.
+/// takes time proportional to `count`.
 pub fn order_as_needed(count: usize, key: impl Fn(usize) -> u64) -> OrderAsNeeded {
     OrderAsNeeded { keys: (0..count).map(|index| (key(index), index)).collect(), sorted: 0, taken: 0 }
 }

@@ -90,8 +90,7 @@ fn check_integers(form: &Form, random: &mut Random, label: &str, program: &Progr
     seen
 }
 
-/// Returns the largest magnitude of what convolutions and matrix products compute: rounding errors are relative to it, also
-/// where a later step clamps the results.
+/// Returns the largest magnitude of sums of products. Rounding errors are relative to it, also where the sums are clamped.
 fn largest_sum(program: &Program, tensors: &[HostTensor]) -> f64 {
     let is_sum = |step: &&Step| matches!(step.primitive, Primitive::Convolution(_) | Primitive::MatMul { .. });
     let outputs = program.steps.iter().filter(is_sum).flat_map(|step| &step.outputs).copied().collect();
@@ -99,8 +98,7 @@ fn largest_sum(program: &Program, tensors: &[HostTensor]) -> f64 {
     computed.iter().flat_map(|tensor| &tensor.elements).fold(0.0, |most, element| most.max(element.abs()))
 }
 
-/// Runs a session with the inputs `tensors` and checks that its outputs are the expected ones, with errors relative to the
-/// largest of each and to `largest`.
+/// Runs a session with the inputs `tensors` and checks its outputs, with errors relative to the largest and to `largest`.
 fn check_session(
     form: &Form,
     label: &str,

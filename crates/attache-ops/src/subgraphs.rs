@@ -69,6 +69,8 @@ struct Known {
     outputs: HashMap<(usize, Shapes), Shapes>,
     /// Size of the subgraphs that [`Callees::graph`] has returned.
     inlined: usize,
+    /// Size of the subgraphs that [`Callees::examined`] has returned.
+    examined: usize,
     /// Number of operators and tensors inferred so far. A subgraph counts again for each combination of input
     /// shapes.
     looked_at: usize,
@@ -128,6 +130,36 @@ impl Callees {
     /// Fails with the reason if the call is recursive or nested too deeply, if programs do not run the outermost subgraph
     /// themselves, if all such graphs together become too large, or if the subgraph is invalid.
     pub(crate) fn graph(&self, subgraph: usize, inputs: Shapes) -> Result<Graph, &'static str> {
+        let entries = self.check_replaceable(subgraph)?;
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let inlined = known.inlined.saturating_add(size(&self.model.subgraphs()[subgraph]));
+            if inlined > MOST_INLINED / entries {
+                return Err("the subgraphs that are called would become too many nodes");
+            }
+            known.inlined = inlined;
+        }
+        (self.import)(self, subgraph, inputs).ok_or("its subgraph is invalid")
+    }
+
+    /// Returns the graph of a subgraph like [`Callees::graph`], for who decides whether its nodes can take the place of a call
+    /// and bounds their number.
+    pub(crate) fn examined(&self, subgraph: usize, inputs: Shapes) -> Result<Graph, &'static str> {
+        let entries = self.check_replaceable(subgraph)?;
+        {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let examined = known.examined.saturating_add(size(&self.model.subgraphs()[subgraph]));
+            if examined > MOST_LOOKED_AT / entries {
+                return Err("there are too many and too large loops");
+            }
+            known.examined = examined;
+        }
+        (self.import)(self, subgraph, inputs).ok_or("its subgraph is invalid")
+    }
+
+    /// Fails with the reason if the nodes of a subgraph cannot take the place of a call. Returns the number of subgraphs that
+    /// programs run.
+    fn check_replaceable(&self, subgraph: usize) -> Result<usize, &'static str> {
         if cfg!(attache_small) {
             return Err("the smallest libraries replace no calls");
         }
@@ -139,15 +171,7 @@ impl Callees {
         if !self.around.first().is_some_and(|first| entries.contains(first)) {
             return Err("the call is in a subgraph that is called itself");
         }
-        {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let inlined = known.inlined.saturating_add(size(&self.model.subgraphs()[subgraph]));
-            if inlined > MOST_INLINED / entries.len() {
-                return Err("the subgraphs that are called would become too many nodes");
-            }
-            known.inlined = inlined;
-        }
-        (self.import)(self, subgraph, inputs).ok_or("its subgraph is invalid")
+        Ok(entries.len())
     }
 }
 

@@ -2,7 +2,8 @@
 //! that is: for a composite, for a branch whose condition is constant, and for a loop that runs a known number of times.
 //!
 //! The caller's tensors take the places of the subgraph's inputs and outputs. Calls in the subgraph are nodes of the graph
-//! from then on, which the next round replaces. [`Op::body`](attache_graph::Op::body) bounds how many that become.
+//! from then on, which the next round replaces. [`Op::body`](attache_graph::Op::body) and [`Unroller`] bound how many that
+//! become.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +30,10 @@ fn find(graph: &Graph, _: &dyn FoldedConstants) -> Found {
         let unrolled = || node.op.as_loop().map(|own| unroller.unroll(&graph.input_facts(node), own));
         let Some(body) = body().or_else(unrolled) else { continue };
         match body.and_then(|body| calls.replace(node, body, &mut found.patch)) {
-            Ok(nodes) => found.patch.expand.push((id, nodes)),
+            Ok(nodes) => {
+                unroller.replaced(nodes.len());
+                found.patch.expand.push((id, nodes));
+            }
             Err(reason) => found.declined.push((id, reason)),
         }
     }

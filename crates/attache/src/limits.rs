@@ -232,7 +232,7 @@ pub(crate) fn working_memory(graph: &Graph, node: &Node) -> WorkingMemory {
 }
 
 /// Number of bytes below which [`require_memory`] does not test whether memory is available.
-const LITTLE: u64 = 16 << 20;
+const LITTLE: u64 = 1 << 20;
 
 /// Returns an error if the system cannot allocate `bytes` bytes. Kernels allocate infallibly, so a failed
 /// allocation in a kernel would abort the process.

@@ -112,7 +112,7 @@ impl Picture<u8> {
         }
         // The decoder makes up what is missing.
         if format == Some(ImageFormat::Jpeg) && is_cut_off(bytes) {
-            return Err(Failure::usage("the picture ends in the middle: the file is cut off; copy or save it anew"));
+            return Err(Failure::usage("the picture lacks its end: the file is cut off; copy or save it anew"));
         }
         let orientation = if is_upright { decoder.orientation().ok() } else { None };
         let mut picture = DynamicImage::from_decoder(decoder).map_err(explained)?;
@@ -211,7 +211,7 @@ impl<V: Copy + Into<f32>> Picture<V> {
 }
 
 /// Whether a JPEG file lacks its end: after the beginning of the pixels there is no marker EOI (ITU-T T.81, B.1.1.3), which
-/// neither they nor a marker's parameters contain.
+/// they do not contain.
 fn is_cut_off(bytes: &[u8]) -> bool {
     const START_OF_SCAN: u8 = 0xda;
     const END_OF_IMAGE: [u8; 2] = [0xff, 0xd9];

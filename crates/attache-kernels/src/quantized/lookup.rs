@@ -4,6 +4,9 @@
 use super::{ScaleAndZero, Stored};
 use crate::{Engine, Isa};
 
+/// Number of bytes from which on they are looked up in vectors, for which the table is put in the order of bytes.
+const LEAST: usize = 256;
+
 /// Lookup table of a unary function, with one entry for each value of the input type in ascending order.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
@@ -32,7 +35,7 @@ impl<T: Stored> Table<T> {
         assert_eq!(input.len(), output.len(), "input and output have one shape");
         let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
         let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.5, output.len())).max(1);
-        let by_byte = self.by_byte::<I>();
+        let by_byte = if input.len() < LEAST || self.difference.is_some() { None } else { self.by_byte::<I>() };
         engine.for_each_chunk(output, chunk, |task, output| {
             let input = &input[task * chunk..][..output.len()];
             if let (Some(difference), false) = (self.difference, cfg!(attache_small)) {
@@ -57,14 +60,15 @@ impl<T: Stored> Table<T> {
 
 /// Writes the entries of a table for the first bytes of the input, and returns for how many: as many as vectors of the
 /// instruction set can look up.
+#[cfg(all(target_arch = "x86_64", not(attache_small)))]
 fn look_up<I: Stored, T: Stored>(isa: Isa, table: &[u8; 256], input: &[I], output: &mut [T]) -> usize {
-    #[cfg(all(target_arch = "x86_64", not(attache_small)))]
-    return super::x86::look_up(isa, table, bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output));
-    #[cfg(not(all(target_arch = "x86_64", not(attache_small))))]
-    {
-        let _ = (isa, table, input, output);
-        0
-    }
+    super::x86::look_up(isa, table, bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output))
+}
+
+/// Returns 0: there are no such vectors.
+#[cfg(not(all(target_arch = "x86_64", not(attache_small))))]
+fn look_up<I: Stored, T: Stored>(_: Isa, _: &[u8; 256], _: &[I], _: &mut [T]) -> usize {
+    0
 }
 
 /// Returns a closure that maps a quantized element to the quantized result of a function of floats, computed

@@ -55,11 +55,11 @@ impl While {
 #[cfg(not(attache_small))]
 impl Loop for While {
     fn condition(&self, shapes: &[Option<Shape>]) -> Result<Graph, String> {
-        self.condition.graph(shapes.to_vec())
+        self.condition.examined(shapes)
     }
 
     fn body(&self, shapes: &[Option<Shape>]) -> Result<Body, String> {
-        let graph = self.body.graph(shapes.to_vec())?;
+        let graph = self.body.examined(shapes)?;
         Ok(Body { name: "WHILE".into(), subgraph: self.body.index, graph, first: 0 })
     }
 }

@@ -57,13 +57,19 @@ impl Callee {
     /// Returns the subgraph as what an operator does whose inputs from index `first` on are the arguments; `name` is what is
     /// called, for people. Fails with the reason if the nodes of the subgraph can't take the place of the call.
     pub(crate) fn body(&self, name: &str, inputs: &[Option<&Fact>], first: usize) -> Result<Body, String> {
-        let graph = self.graph(shapes_of(inputs.get(first..).unwrap_or_default()))?;
+        self.check_stateless()?;
+        let graph = self.callees.graph(self.index, shapes_of(inputs.get(first..).unwrap_or_default()))?;
         Ok(Body { name: name.to_owned(), subgraph: self.index, graph, first })
     }
 
-    /// Returns the graph of the subgraph for these input shapes. Fails with the reason if its nodes can't take the place of a
-    /// call.
-    pub(crate) fn graph(&self, shapes: Vec<Option<Shape>>) -> Result<Graph, String> {
+    /// Returns the graph of the subgraph for these input shapes, for who decides whether its nodes can take the place of a
+    /// call. Fails with the reason if they can't.
+    pub(crate) fn examined(&self, shapes: &[Option<Shape>]) -> Result<Graph, String> {
+        self.check_stateless()?;
+        Ok(self.callees.examined(self.index, shapes.to_vec())?)
+    }
+
+    fn check_stateless(&self) -> Result<(), String> {
         let source = &self.callees.model().subgraphs()[self.index];
         // All calls of a subgraph share its variables.
         if source.tensors.iter().any(|tensor| tensor.is_variable) {
@@ -72,7 +78,7 @@ impl Callee {
         if source.operators.iter().any(|operator| !operator.intermediates.is_empty()) {
             return Err("an operator of its subgraph has intermediate tensors".into());
         }
-        Ok(self.callees.graph(self.index, shapes)?)
+        Ok(())
     }
 
     /// Checks that all inputs of the operator are present and have the types of the subgraph's inputs.

@@ -137,19 +137,16 @@ pub(crate) fn placement(
     for removal in &passes.removed {
         placement.at(&removal.origins, removal.inlined.as_ref(), |node| {
             node.outcome = Outcome::Folded { into: removal.fate.to_owned() };
+            // The turns of a loop may run other branches of a call.
             let replaced_by = removal.replaced_by.filter(|_| !cfg!(attache_small));
-            node.inlined = replaced_by.map_or_else(Vec::new, |subgraph| on_cpu(model, subgraph));
+            let is_new = |subgraph: &usize| node.inlined.iter().all(|inside| inside.subgraph != *subgraph);
+            let replaced_by = replaced_by.filter(is_new);
+            node.inlined.extend(replaced_by.into_iter().flat_map(|subgraph| on_cpu(model, subgraph)));
         });
     }
     for step in &assignment.steps {
         match step {
-            PlacedStep::Node(_) | PlacedStep::Banded(_) => {
-                for id in step.nodes_on_cpu() {
-                    placement.at_node(graph, *id, |node| {
-                        node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
-                    });
-                }
-            }
+            PlacedStep::Node(_) | PlacedStep::Banded(_) => {}
             PlacedStep::Partition(partition) => {
                 let index = placement.partitions;
                 placement.partitions += 1;
@@ -162,6 +159,16 @@ pub(crate) fn placement(
                 }
             }
         }
+    }
+    for id in assignment.steps.iter().flat_map(PlacedStep::nodes_on_cpu) {
+        let is_inlined = graph.nodes.get(id.index()).is_some_and(|node| node.inlined.is_some());
+        placement.at_node(graph, *id, |node| {
+            node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
+            // In other turns of a loop, a delegate may run the operator, or it may be constant.
+            if is_inlined {
+                node.outcome = Outcome::Cpu;
+            }
+        });
     }
     if !cfg!(attache_small) {
         placement.nodes.iter_mut().for_each(NodePlacement::summarize);
@@ -186,6 +193,17 @@ fn on_cpu(model: &Model, subgraph: usize) -> Vec<NodePlacement> {
 }
 
 impl NodePlacement {
+    /// Returns the placement of an operator of a subgraph that took the place of this one.
+    fn inside(&mut self, (subgraph, operator): (usize, usize)) -> Option<&mut Self> {
+        let is_it = |inside: &Self| (inside.subgraph, inside.index) == (subgraph, operator);
+        // Those of the first such subgraph are at their indices.
+        let place = match self.inlined.get(operator).is_some_and(is_it) {
+            true => operator,
+            false => self.inlined.iter().position(is_it)?,
+        };
+        self.inlined.get_mut(place)
+    }
+
     /// Sets the outcome of an operator from the outcomes of those that took its place.
     fn summarize(&mut self) {
         self.inlined.iter_mut().for_each(Self::summarize);
@@ -224,12 +242,12 @@ impl Placement {
         // The smallest libraries replace no calls.
         if !cfg!(attache_small) {
             let calls = std::iter::successors(inlined, |inlined| inlined.call.around.as_ref());
-            path.extend(calls.map(|one| one.operator));
+            path.extend(calls.map(|one| (one.call.subgraph, one.operator)));
         }
         for origin in origins {
             let mut node = self.nodes.get_mut(*origin);
-            for operator in path.iter().rev() {
-                node = node.and_then(|node| node.inlined.get_mut(*operator));
+            for place in path.iter().rev() {
+                node = node.and_then(|node| node.inside(*place));
             }
             node.map(&change);
         }

@@ -218,12 +218,11 @@ impl Case {
     /// feature `_poison`, the outputs must be wrong if the CPU computed any of them, and the case passes then.
     pub(crate) fn check_with_cpu(&self, interpreter: &mut Interpreter, tolerance: f32) -> Result<(), String> {
         let has_elements = self.outputs.iter().any(|output| output.shape.elements() > 0);
-        let mut left = interpreter.placement().left_behind();
         // What an operator writes that stays on the CPU since a tensor of it is empty is often empty as well.
         let is_empty = |node: &NodePlacement| node.reason.as_deref() == Some("a tensor has no elements");
         let spoils = |node: &NodePlacement| !PASSING.contains(&node.operator.as_str()) && !is_empty(node);
         let may_be_spoiled = POISONED && interpreter.placement().left_behind().next().is_some();
-        let is_spoiled = may_be_spoiled && has_elements && left.any(spoils);
+        let is_spoiled = may_be_spoiled && has_elements && interpreter.placement().left_behind().any(spoils);
         no_panics(interpreter)?;
         match self.check(interpreter, tolerance) {
             Ok(()) if is_spoiled => Err("right, though the CPU computed some of it poisoned".into()),

@@ -91,7 +91,7 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// Returns the highest of some values and `least`: each of a number of lanes that of its own, so that they are computed at once.
+/// Returns the highest of some values and `least`. The lanes do not depend on each other, so that vectors compute them.
 fn highest<T: Copy>(values: &[T], least: T, higher: impl Fn(T, T) -> T) -> T {
     const LANES: usize = 32;
     let (chunks, rest) = values.as_chunks::<LANES>();
