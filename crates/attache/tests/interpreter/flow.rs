@@ -9,7 +9,7 @@ use attache::model::schema::{
 };
 use attache::{
     Claim, Delegate, DelegateError, Error, ErrorKind, Interpreter, Model, ModelBuilder, NodeContext, OperatorBuilder,
-    Partition, PreparedPartition, TensorBuilder,
+    Outcome, Partition, PreparedPartition, TensorBuilder,
 };
 
 /// A builder of a model with several subgraphs.
@@ -334,6 +334,48 @@ fn loops_stay_whose_turns_are_many_or_unknown() {
         flow.ends(1, &[count, sum], &[goes_on]);
     };
     declined(&counted(assigns, adds), unknown);
+    // The condition takes one tensor for both values, of which only the last is in it.
+    let doubles = |flow: &mut Flow| {
+        let (count, end) = (flow.tensor(1, Float32, &[1]), flow.constant(1, &[3.0]));
+        let goes_on = flow.apply(1, BuiltinOperator::LESS, &[count, end], Bool);
+        flow.ends(1, &[count, count], &[goes_on]);
+    };
+    declined(&counted(doubles, adds), "an input of its subgraph is constant, a variable or there twice");
+    let weighs = |flow: &mut Flow| {
+        let ([count, sum], one) = (values(flow, 2), flow.constant(2, &[1.0]));
+        let next = flow.apply(2, BuiltinOperator::ADD, &[count, one], Float32);
+        let weights = flow.constant(2, &vec![0.5; 1 << 18]);
+        let total = flow.apply(2, BuiltinOperator::ADD, &[sum, weights], Float32);
+        flow.ends(2, &[count, sum], &[next, total]);
+    };
+    declined(&counted(|flow| below(flow, 100.0), weighs), "would take too much memory");
+}
+
+#[test]
+fn an_operator_that_the_cpu_runs_in_some_turns_is_on_the_cpu() {
+    let mut flow = Flow::new(3);
+    let start = [flow.constant(0, &[0.0]), flow.constant(0, &[2.0]), flow.tensor(0, Float32, &[1])];
+    let last: Vec<_> = (0..3).map(|_| flow.tensor(0, Float32, &[])).collect();
+    flow.repeat(0, &start, &last, [1, 2]);
+    flow.ends(0, &start[2..], &last[1..2]);
+    let ([count, power], end) = (values(&mut flow, 1), flow.constant(1, &[3.0]));
+    let (goes_on, x) = (flow.apply(1, BuiltinOperator::LESS, &[count, end], Bool), flow.tensor(1, Float32, &[1]));
+    flow.ends(1, &[count, power, x], &[goes_on]);
+    let ([count, before], x) = (values(&mut flow, 2), flow.tensor(2, Float32, &[1]));
+    // Constant in the first turn.
+    let square = flow.apply(2, BuiltinOperator::MUL, &[before, before], Float32);
+    let one = flow.constant(2, &[1.0]);
+    let next = flow.apply(2, BuiltinOperator::ADD, &[count, one], Float32);
+    let power = flow.apply(2, BuiltinOperator::ADD, &[square, x], Float32);
+    flow.ends(2, &[count, before, x], &[next, power, x]);
+    let mut interpreter = flow.build().unwrap();
+    interpreter.write(0, &[1.0f32]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [677.0]);
+    let outcomes: Vec<_> =
+        interpreter.placement().nodes[0].inlined.iter().map(|inside| inside.outcome.clone()).collect();
+    let constant = Outcome::Folded { into: "constant".to_owned() };
+    assert_eq!(outcomes, [Outcome::Cpu, constant, Outcome::Cpu]);
 }
 
 #[test]
