@@ -14,6 +14,11 @@ fn sorted(mut keys: Vec<((usize, usize), usize)>) -> Vec<usize> {
 /// It sorts as many as are taken, in portions of which each is as large as all before it: where few of many are taken, that
 /// takes time proportional to `count`.
 pub fn order_as_needed(count: usize, key: impl Fn(usize) -> u64) -> OrderAsNeeded {
+    if cfg!(attache_small) {
+        // The smallest libraries have one function that sorts.
+        let order = order_by(count, |index| (key(index) as usize, 0));
+        return OrderAsNeeded { keys: order.into_iter().map(|index| (0, index)).collect(), sorted: count, taken: 0 };
+    }
     OrderAsNeeded { keys: (0..count).map(|index| (key(index), index)).collect(), sorted: 0, taken: 0 }
 }
 
@@ -31,7 +36,7 @@ impl Iterator for OrderAsNeeded {
 
     fn next(&mut self) -> Option<usize> {
         const LEAST: usize = 64;
-        if self.taken == self.sorted {
+        if self.taken == self.sorted && !cfg!(attache_small) {
             let rest = &mut self.keys[self.sorted..];
             let portion = self.sorted.max(LEAST).min(rest.len());
             if portion < rest.len() {

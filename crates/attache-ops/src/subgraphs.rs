@@ -130,6 +130,9 @@ impl Callees {
     /// Fails with the reason if the call is recursive or nested too deeply, if programs do not run the outermost subgraph
     /// themselves, if all such graphs together become too large, or if the subgraph is invalid.
     pub(crate) fn graph(&self, subgraph: usize, inputs: Shapes) -> Result<Graph, &'static str> {
+        if cfg!(attache_small) {
+            return Err("the smallest libraries replace no calls");
+        }
         let entries = self.check_replaceable(subgraph)?;
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,9 +163,6 @@ impl Callees {
     /// Fails with the reason if the nodes of a subgraph cannot take the place of a call. Returns the number of subgraphs that
     /// programs run.
     fn check_replaceable(&self, subgraph: usize) -> Result<usize, &'static str> {
-        if cfg!(attache_small) {
-            return Err("the smallest libraries replace no calls");
-        }
         if self.around.contains(&subgraph) || self.around.len() == MOST_NESTED {
             return Err("subgraphs call each other too often");
         }

@@ -40,13 +40,19 @@ pub struct Int16x8Epilogue {
     pub bounds: (i32, i32),
 }
 
+/// Returns a sum in 32 bits times a factor, rounded twice. Few models ask for it, so it is in the program once.
+#[inline(never)]
+fn multiply_twice(sum: i64, factor: Multiplier) -> i32 {
+    factor.apply(sum as i32, Rounding::Twice)
+}
+
 impl Int16x8Epilogue {
     fn finish(&self, sum: i64, output: usize) -> i16 {
         let factor = self.factors[output.min(self.factors.len() - 1)];
         let scaled = match self.rounding {
             Int16x8Rounding::Full => multiply(sum, factor.mantissa, 31 - factor.exponent),
             Int16x8Rounding::Short => multiply_int16x8(sum, factor),
-            Int16x8Rounding::Twice => factor.apply(sum as i32, Rounding::Twice),
+            Int16x8Rounding::Twice => multiply_twice(sum, factor),
         };
         scaled.wrapping_add(self.zero_point).clamp(self.bounds.0, self.bounds.1) as i16
     }

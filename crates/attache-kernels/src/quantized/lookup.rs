@@ -35,7 +35,8 @@ impl<T: Stored> Table<T> {
         assert_eq!(input.len(), output.len(), "input and output have one shape");
         let values = &self.values[..(I::MOST - I::LEAST + 1) as usize];
         let chunk = output.len().div_ceil(engine.tasks(output.len() as f64 * 0.5, output.len())).max(1);
-        let by_byte = if input.len() < LEAST || self.difference.is_some() { None } else { self.by_byte::<I>() };
+        let is_looked_up = input.len() >= LEAST && self.difference.is_none() && !cfg!(attache_small);
+        let by_byte = if is_looked_up { self.by_byte::<I>() } else { None };
         engine.for_each_chunk(output, chunk, |task, output| {
             let input = &input[task * chunk..][..output.len()];
             if let (Some(difference), false) = (self.difference, cfg!(attache_small)) {

@@ -169,15 +169,8 @@ impl Operator for DetectionPostProcess {
         let [encodings, scores, anchors] = [eval.input(0)?, eval.input(1)?, eval.input(2)?];
         self.check([encodings.shape, scores.shape, anchors.shape])?;
         let (columns, classes) = (encodings.shape[2], scores.shape[2]);
-        let (mut numbers, [encodings, anchors]) = ([0.0; 256], [reals(0, encodings)?, reals(2, anchors)?]);
-        let values = match scores.data_type {
-            DataType::Float32 => Values::Floats(scores.values()?),
-            _ => {
-                let number = number(step(1, scores.quantization)?);
-                numbers.iter_mut().zip(0..=u8::MAX).for_each(|(place, stored)| *place = number(&stored));
-                Values::Bytes(scores.values()?, &numbers)
-            }
-        };
+        let (mut kept, [encodings, anchors]) = (Vec::new(), [reals(0, encodings)?, reals(2, anchors)?]);
+        let values = values(scores, &mut kept)?;
         let boxes = decode(&encodings, columns, &anchors, self.scales);
         if let Some(place) = boxes.iter().position(|[top, left, bottom, right]| top > bottom || left > right) {
             return Err(OpError::invalid(format!("box {place} ends before it begins: {:?}", boxes[place])));
@@ -225,6 +218,24 @@ fn reals(index: usize, tensor: TensorRef<'_>) -> Result<Cow<'_, [f32]>, OpError>
         return Ok(Cow::Borrowed(tensor.values()?));
     }
     Ok(tensor.values::<u8>()?.iter().map(number(step(index, tensor.quantization)?)).collect())
+}
+
+/// Returns the elements of the scores; `kept` keeps what stored ones stand for.
+#[cfg(not(attache_small))]
+fn values<'a>(scores: TensorRef<'a>, kept: &'a mut Vec<f32>) -> Result<Values<'a>, OpError> {
+    if scores.data_type == DataType::Float32 {
+        return Ok(Values::Floats(scores.values()?));
+    }
+    let number = number(step(1, scores.quantization)?);
+    kept.extend((0..=u8::MAX).map(|stored| number(&stored)));
+    Ok(Values::Bytes(scores.values()?, kept))
+}
+
+/// Returns the elements of the scores as floats, which `kept` keeps.
+#[cfg(attache_small)]
+fn values<'a>(scores: TensorRef<'a>, kept: &'a mut Vec<f32>) -> Result<Values<'a>, OpError> {
+    *kept = reals(1, scores)?.into_owned();
+    Ok(Values::Floats(kept))
 }
 
 /// Returns the function from stored bytes to the numbers that they stand for.

@@ -137,10 +137,12 @@ pub(crate) fn placement(
     for removal in &passes.removed {
         placement.at(&removal.origins, removal.inlined.as_ref(), |node| {
             node.outcome = Outcome::Folded { into: removal.fate.to_owned() };
+            if cfg!(attache_small) {
+                return;
+            }
             // The turns of a loop may run other branches of a call.
-            let replaced_by = removal.replaced_by.filter(|_| !cfg!(attache_small));
             let is_new = |subgraph: &usize| node.inlined.iter().all(|inside| inside.subgraph != *subgraph);
-            let replaced_by = replaced_by.filter(is_new);
+            let replaced_by = removal.replaced_by.filter(is_new);
             node.inlined.extend(replaced_by.into_iter().flat_map(|subgraph| on_cpu(model, subgraph)));
         });
     }
@@ -161,7 +163,7 @@ pub(crate) fn placement(
         }
     }
     for id in assignment.steps.iter().flat_map(PlacedStep::nodes_on_cpu) {
-        let is_inlined = graph.nodes.get(id.index()).is_some_and(|node| node.inlined.is_some());
+        let is_inlined = !cfg!(attache_small) && graph.nodes.get(id.index()).is_some_and(|node| node.inlined.is_some());
         placement.at_node(graph, *id, |node| {
             node.reason = reason(&assignment.reasons[id.index()], assignment.names.len());
             // In other turns of a loop, a delegate may run the operator, or it may be constant.
@@ -246,8 +248,8 @@ impl Placement {
         }
         for origin in origins {
             let mut node = self.nodes.get_mut(*origin);
-            for place in path.iter().rev() {
-                node = node.and_then(|node| node.inside(*place));
+            if !cfg!(attache_small) {
+                node = path.iter().rev().fold(node, |node, place| node?.inside(*place));
             }
             node.map(&change);
         }

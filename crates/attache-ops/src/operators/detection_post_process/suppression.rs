@@ -42,8 +42,9 @@ pub(super) struct Scores<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Values<'a> {
     Floats(&'a [f32]),
-    /// Stored bytes, and the number that each value of a byte stands for.
-    Bytes(&'a [u8], &'a [f32; 256]),
+    /// Stored bytes, and the number that each of the 256 values of a byte stands for. The smallest libraries make floats of them.
+    #[cfg(not(attache_small))]
+    Bytes(&'a [u8], &'a [f32]),
 }
 
 impl<'a> Scores<'a> {
@@ -58,6 +59,7 @@ impl<'a> Scores<'a> {
         let range = index * self.columns + self.background..(index + 1) * self.columns;
         match self.values {
             Values::Floats(floats) => Cow::Borrowed(&floats[range]),
+            #[cfg(not(attache_small))]
             Values::Bytes(bytes, numbers) => bytes[range].iter().map(|byte| numbers[usize::from(*byte)]).collect(),
         }
     }
@@ -67,6 +69,7 @@ impl<'a> Scores<'a> {
         let first = self.background + class;
         match self.values {
             Values::Floats(floats) => floats.iter().skip(first).step_by(self.columns).copied().collect(),
+            #[cfg(not(attache_small))]
             Values::Bytes(bytes, numbers) => {
                 bytes.iter().skip(first).step_by(self.columns).map(|byte| numbers[usize::from(*byte)]).collect()
             }
@@ -78,11 +81,13 @@ impl<'a> Scores<'a> {
         match self.values {
             Values::Floats(floats) => self.rows(floats).map(|row| highest(row, f32::NAN, f32::max)).collect(),
             // The highest byte stands for the highest number.
+            #[cfg(not(attache_small))]
             Values::Bytes(bytes, numbers) if numbers.is_sorted() => {
                 let highest = |row| (!<[u8]>::is_empty(row)).then(|| highest(row, 0, u8::max));
                 let number = |byte: Option<u8>| byte.map_or(f32::NAN, |byte| numbers[usize::from(byte)]);
                 self.rows(bytes).map(|row| number(highest(row))).collect()
             }
+            #[cfg(not(attache_small))]
             Values::Bytes(bytes, numbers) => {
                 let number = |byte: &u8| numbers[usize::from(*byte)];
                 self.rows(bytes).map(|row| row.iter().map(number).fold(f32::NAN, f32::max)).collect()
@@ -94,6 +99,9 @@ impl<'a> Scores<'a> {
 /// Returns the highest of some values and `least`. The lanes do not depend on each other, so that vectors compute them.
 fn highest<T: Copy>(values: &[T], least: T, higher: impl Fn(T, T) -> T) -> T {
     const LANES: usize = 32;
+    if cfg!(attache_small) {
+        return values.iter().copied().fold(least, higher);
+    }
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut lanes = [least; LANES];
     for chunk in chunks {
