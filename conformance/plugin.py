@@ -196,6 +196,8 @@ def differences(expected, made, allowed, options, scale):
     if len(expected) != len(made):
         yield f"there are {len(made)} outputs, and not {len(expected)}"
     for position, (want, have) in enumerate(zip(expected, made)):
+        if np.iscomplexobj(want) and np.iscomplexobj(have):
+            want, have = [np.stack([value.real, value.imag], -1) for value in (want, have)]
         if want.shape != have.shape:
             yield f"output {position} has the shape {have.shape}, and not {want.shape}"
         elif np.issubdtype(want.dtype, np.floating):
