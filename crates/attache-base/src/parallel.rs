@@ -4,9 +4,12 @@
 //! The functions [`both`] and [`each`] run infrequent work on threads that are started for the call.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Division;
 
 /// Keeps other crates from implementing [`Parallel`], on which kernels rely for memory safety.
 pub(crate) trait Sealed {}
@@ -21,6 +24,24 @@ pub trait Parallel: Sync + Sealed {
     /// Calls `task` exactly once with each index in `0..tasks`, in any order and on any thread. Returns when all
     /// calls are done.
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// Divides `0..units` into as many ranges as there are threads, each for one of them, by how fast each has computed the
+    /// ranges of earlier divisions.
+    fn division(&self, units: usize) -> Division {
+        Division::even(units, self.threads())
+    }
+
+    /// Calls `task` exactly once with each range of a division that is not empty, and its index. A division comes from
+    /// [`Self::division`], with its ranges in two or not; all units must take about the same time. Returns when all calls are
+    /// done.
+    fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        self.run(division.parts(), &|index| {
+            let range = division.range(index);
+            if !range.is_empty() {
+                task(index, range);
+            }
+        });
+    }
 
     /// States that calls of [`Parallel::run`] follow in short succession, until [`Parallel::end`]. Calls may nest.
     /// [`Succession`] calls both.

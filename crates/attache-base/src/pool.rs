@@ -20,14 +20,16 @@
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
+use crate::division::Speeds;
 use crate::parallel::Sealed;
-use crate::{Parallel, placement, process_id};
+use crate::{Division, Parallel, placement, process_id};
 
 /// Iterations of a worker's spin loop between two looks at the clock.
 const SPINS: usize = 64;
@@ -40,8 +42,13 @@ const NUMBER: u64 = 1 << 16;
 const MOST_THREADS: usize = NUMBER as usize - 1;
 /// Greatest number of tasks of a job, for which [`Slot::range`] has room.
 const MOST_TASKS: usize = (1 << 20) - 1;
-/// Number of different stamps of [`Slot::range`]. None is 0.
+/// Number of different stamps of [`Slot::range`] and [`Slot::time`]. None is 0.
 const STAMPS: u64 = (1 << 24) - 1;
+
+/// Shortest time of a task, in nanoseconds, that says something of the speed of a thread.
+const LEAST_MEASURED: u64 = 500;
+/// One of so many divisions is measured: that takes about as long as handing over a task to one thread.
+const MEASURED: u64 = 4;
 
 /// What [`Slot::joined`] says of the job with the number that is above these two bits: the worker can no longer join it.
 const CLOSED: u64 = 0;
@@ -58,6 +65,8 @@ type Panic = Box<dyn Any + Send>;
 struct Job<'a> {
     task: Task<'a>,
     tasks: usize,
+    /// Whether each thread measures the first task of its range.
+    is_timed: bool,
 }
 
 impl Job<'_> {
@@ -100,6 +109,8 @@ struct Slot {
     /// The number of the last job that the worker joined or may not join any more, times 4, plus [`CLOSED`], [`WORKING`]
     /// or [`DONE`].
     joined: AtomicU64,
+    /// The nanoseconds that the first task of this thread's range took it (40 bits), and the stamp of the job.
+    time: AtomicU64,
     asleep: AtomicBool,
     thread: OnceLock<Thread>,
 }
@@ -121,6 +132,20 @@ impl Slot {
                 Err(now) => range = now,
             }
         }
+    }
+
+    /// Calls `body` and notes how long it took, for the job with this stamp.
+    fn measure(&self, stamp: u64, body: impl FnOnce()) {
+        let start = Instant::now();
+        body();
+        let time = start.elapsed().as_nanos().min((1 << 40) - 1) as u64;
+        self.time.store(stamp << 40 | time, Ordering::Relaxed);
+    }
+
+    /// Returns the nanoseconds of the thread's first task in the job with this stamp, if it ran that task itself.
+    fn measured(&self, stamp: u64) -> Option<u64> {
+        let time = self.time.load(Ordering::Relaxed);
+        (time >> 40 == stamp).then_some(time & ((1 << 40) - 1))
     }
 
     /// Joins the job with this number, and returns whether it was possible. Called by the slot's worker alone.
@@ -182,6 +207,7 @@ struct Board {
 pub struct Pool {
     board: Arc<Board>,
     caller: Mutex<()>,
+    speeds: Mutex<Speeds>,
     workers: Vec<JoinHandle<()>>,
     /// The process that has the workers.
     process: u32,
@@ -215,9 +241,9 @@ impl Pool {
             let board = board.clone();
             std::thread::Builder::new().name(format!("attache-{index}")).spawn(move || board.work(index)).ok()
         };
-        let workers = (1..threads).map_while(start).collect();
-        let is_forked = AtomicBool::new(false);
-        Self { board, caller: Mutex::new(()), workers, process: process_id(), is_forked }
+        let workers: Vec<_> = (1..threads).map_while(start).collect();
+        let (speeds, is_forked) = (Mutex::new(Speeds::new(workers.len() + 1)), AtomicBool::new(false));
+        Self { board, caller: Mutex::new(()), speeds, workers, process: process_id(), is_forked }
     }
 
     /// Whether there are workers in this process. A fork copies the pool, but only the thread that forks.
@@ -231,6 +257,29 @@ impl Pool {
     fn may_hand_over(&self) -> bool {
         let has_begun = self.board.runs.load(Ordering::Relaxed) > 0;
         if has_begun { !self.workers.is_empty() && !self.is_forked.load(Ordering::Relaxed) } else { self.has_workers() }
+    }
+
+    /// Runs a job, on the calling thread alone if the workers are missing or busy. Where its tasks are the ranges of a
+    /// division, adjusts the threads' speeds.
+    fn run_job(&self, tasks: usize, task: Task, division: Option<&Division>) {
+        let is_shared = tasks > 1 && self.may_hand_over();
+        let caller = if is_shared { self.caller.try_lock().ok() } else { None };
+        if caller.is_none() {
+            return (0..tasks).for_each(task);
+        }
+        let threads = self.threads().min(tasks);
+        let is_measured = self.board.next_number().is_multiple_of(MEASURED);
+        let division = division.filter(|division| is_measured && division.parts() % self.threads() == 0);
+        let panic = self.board.run(threads, tasks, task, division.is_some());
+        if let Some(division) = division {
+            let units = |index: usize| division.range(index * division.parts() / threads).len();
+            self.board.adjust(&mut self.speeds.lock().unwrap_or_else(PoisonError::into_inner), units);
+        }
+        // The lock is released before the panic is resumed, because a panic while it is held would poison it.
+        drop(caller);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
     }
 }
 
@@ -247,17 +296,23 @@ impl Parallel for Pool {
             let some = |part: usize| (part * each..((part + 1) * each).min(tasks)).for_each(task);
             return self.run(tasks.div_ceil(each), &some);
         }
-        let is_shared = tasks > 1 && self.may_hand_over();
-        let caller = if is_shared { self.caller.try_lock().ok() } else { None };
-        if caller.is_none() {
-            return (0..tasks).for_each(task);
-        }
-        let panic = self.board.run(self.threads().min(tasks), tasks, task);
-        // The lock is released before the panic is resumed, because a panic while it is held would poison it.
-        drop(caller);
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
+        self.run_job(tasks, task, None);
+    }
+
+    #[cfg(not(attache_small))]
+    fn division(&self, units: usize) -> Division {
+        self.speeds.lock().unwrap_or_else(PoisonError::into_inner).divide(units)
+    }
+
+    #[cfg(not(attache_small))]
+    fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        let task = |index: usize| {
+            let range = division.range(index);
+            if !range.is_empty() {
+                task(index, range);
+            }
+        };
+        self.run_job(division.parts(), &task, Some(division));
     }
 
     fn begin(&self) {
@@ -294,16 +349,24 @@ impl Drop for Pool {
 }
 
 impl Board {
+    /// Returns the number of the next job. Only the caller, who begins it, may ask.
+    fn next_number(&self) -> u64 {
+        self.current.state.load(Ordering::Relaxed) / NUMBER + 1
+    }
+
     /// Runs all tasks on up to `threads` threads and returns the payload of the first panic of one of them. The calling
     /// thread holds the lock [`Pool::caller`], so no other job runs until this function returns.
-    fn run(&self, threads: usize, tasks: usize, task: Task) -> Option<Panic> {
+    fn run(&self, threads: usize, tasks: usize, task: Task, is_timed: bool) -> Option<Panic> {
         // SAFETY: the borrow ends before this function returns: it waits for every worker that joined, no worker joins
         // after its slot is closed, and nothing in between can panic.
         let task = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
-        let (number, job) = (self.current.state.load(Ordering::Relaxed) / NUMBER + 1, Job { task, tasks });
-        if number % STAMPS == 0 {
+        let number = self.next_number();
+        let job = Job { task, tasks, is_timed };
+        if number.is_multiple_of(STAMPS) {
             // The stamps begin again.
-            self.slots.iter().for_each(|slot| slot.range.store(0, Ordering::Relaxed));
+            for word in self.slots.iter().flat_map(|slot| [&slot.range, &slot.time]) {
+                word.store(0, Ordering::Relaxed);
+            }
         }
         // SAFETY: the caller's lock makes this the only writer; all slots of the previous job are closed or left.
         unsafe { *self.current.job.get() = Some(job) };
@@ -317,18 +380,38 @@ impl Board {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs tasks of the job until none is left to take, first those of the thread's own range, and stores the first
-    /// task's panic payload. Never panics.
+    /// Runs tasks of the job until none is left to take, first those of the thread's own range, and stores the payload of the
+    /// first panic of a task. Never panics.
+    ///
+    /// Where no thread has more than one task, a worker looks for another one only at the next thread's: most often all have
+    /// begun, and to look at each takes longer than to run a short task. The caller looks at all.
     fn take_tasks(&self, job: Job, own: usize, state: u64) {
-        let (threads, stamp) = (threads_of(state), state / NUMBER % STAMPS + 1);
-        for victim in (own..threads).chain(0..own) {
+        let (threads, stamp) = (threads_of(state), stamp_of(state / NUMBER));
+        let seen = if own > 0 && job.tasks <= threads { 2 } else { threads };
+        for victim in (own..threads).chain(0..own).take(seen) {
             let whole = job.range(victim, threads);
             while let Some(index) = self.slots[victim].take(stamp, whole, victim == own) {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.task)(index))) {
-                    self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+                let run = || {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.task)(index))) {
+                        self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+                    }
+                };
+                match job.is_timed && victim == own && index as u64 == whole[0] {
+                    true => self.slots[own].measure(stamp, run),
+                    false => run(),
                 }
             }
         }
+    }
+
+    /// Adjusts the speeds of threads to the last job, in which the first task of thread `index` had `units(index)` units.
+    fn adjust(&self, speeds: &mut Speeds, units: impl Fn(usize) -> usize) {
+        let stamp = stamp_of(self.current.state.load(Ordering::Relaxed) / NUMBER);
+        let speed = |(index, slot): (usize, &Slot)| {
+            let time = slot.measured(stamp).filter(|time| *time >= LEAST_MEASURED)?;
+            Some(units(index) as f64 / time as f64)
+        };
+        speeds.adjust(self.slots.iter().enumerate().map(speed));
     }
 
     /// Runs the main loop of worker `index` until the pool is dropped.
@@ -431,6 +514,11 @@ impl Board {
     }
 }
 
+/// Returns the stamp of the job with this number.
+fn stamp_of(number: u64) -> u64 {
+    number % STAMPS + 1
+}
+
 /// Returns the number of threads that take part in the job with this state.
 fn threads_of(state: u64) -> usize {
     (state % NUMBER) as usize
@@ -473,6 +561,47 @@ mod tests {
             done.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(done.into_inner(), 4);
+    }
+
+    #[test]
+    fn a_slow_thread_gets_fewer_units() {
+        let pool = Pool::new(2);
+        let _awake = crate::parallel::Succession::new(&pool);
+        let caller = std::thread::current().id();
+        // A unit takes a worker four times as long as the caller.
+        let run = || {
+            let division = pool.division(40);
+            let (units, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            pool.run_division(&division, &|index, range| {
+                assert_eq!(range, division.range(index));
+                let each = if std::thread::current().id() == caller { 2 } else { 8 };
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(each * range.len() as u64) {
+                    std::hint::spin_loop();
+                }
+                units.fetch_add(range.len(), Ordering::Relaxed);
+                calls.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!([units.into_inner(), calls.into_inner()], [40, 2]);
+            division.range(1).len()
+        };
+        assert_eq!(run(), 20);
+        // On a busy machine, the caller may take the worker's range before that is awake.
+        assert!((0..100_000).any(|_| run() <= 10), "{:?}", pool.speeds);
+    }
+
+    #[test]
+    fn divisions_of_many_ranges_and_of_other_pools_run_whole() {
+        for threads in [1, 2, 5] {
+            let pool = Pool::new(threads);
+            for division in [pool.division(3).in_two(), Division::even(17, 4), Division::even(0, 7), pool.division(90)]
+            {
+                let sum = AtomicUsize::new(0);
+                pool.run_division(&division, &|_, range| _ = sum.fetch_add(range.sum(), Ordering::Relaxed));
+                let units = division.range(division.parts() - 1).end;
+                assert_eq!(sum.into_inner(), (0..units).sum());
+            }
+        }
     }
 
     #[test]

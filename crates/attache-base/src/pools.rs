@@ -1,11 +1,12 @@
 //! Thread pools that the interpreters of a process share: [`Pools`].
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::parallel::Sealed;
 use crate::pool::{Idle, Pool};
-use crate::{Parallel, process_id};
+use crate::{Division, Parallel, Serial, process_id};
 
 /// The pools of all who have asked for the same number of threads.
 static SHARED: Mutex<Vec<Weak<Pools>>> = Mutex::new(Vec::new());
@@ -64,6 +65,17 @@ impl Parallel for LentPool {
         match &self.pool {
             Some(pool) => pool.run(tasks, task),
             None => (0..tasks).for_each(task),
+        }
+    }
+
+    fn division(&self, units: usize) -> Division {
+        self.pool.as_ref().map_or_else(|| Division::even(units, 1), |pool| pool.division(units))
+    }
+
+    fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        match &self.pool {
+            Some(pool) => pool.run_division(division, task),
+            None => Serial.run_division(division, task),
         }
     }
 

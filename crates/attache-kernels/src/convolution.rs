@@ -271,8 +271,7 @@ impl DirectConvolution {
         // Each row of windows is a product of its own, so more of them make no larger tiles.
         let least = LEAST_ROWS.div_ceil(pixels_per_unit);
         let split = Split::new(&engine, units, least, groups[0].panels(), nanoseconds);
-        engine.for_each(split.tasks(), |task| {
-            let (units, panels) = split.part(task);
+        split.for_each(&engine, |units, panels| {
             // SAFETY: tasks write different units or different panels.
             unsafe {
                 match gather {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use attache_base::Parallel;
+use attache_base::{Parallel, portion};
 
 use crate::Isa;
 
@@ -46,6 +46,22 @@ impl<'a> Engine<'a> {
         tasks.min(limit).max(1)
     }
 
+    /// Whether work for so many tasks, as [`Self::tasks`] returns it, is divided into one range for each thread by the speeds
+    /// of the threads ([`Self::divide`]). Shorter work is not for all threads; longer work has so many tasks that fast threads
+    /// take more of them.
+    pub(crate) fn divides(&self, tasks: usize) -> bool {
+        let threads = self.parallel.threads();
+        !cfg!(attache_small) && threads > 1 && (threads..=4 * threads).contains(&tasks)
+    }
+
+    /// Divides `0..units` among the engine's threads and calls `task` with disjoint ranges that make up all of it: one for
+    /// each thread, or two, of which another thread may take the second, if the work is long enough for twice as many `tasks`.
+    pub(crate) fn divide(&self, units: usize, tasks: usize, task: impl Fn(Range<usize>) + Sync) {
+        let division = self.parallel.division(units);
+        let division = if tasks < 2 * self.parallel.threads() { division } else { division.in_two() };
+        self.parallel.run_division(&division, &|_, range| task(range));
+    }
+
     /// Calls `task` exactly once with each index below `tasks`, on the engine's threads.
     pub(crate) fn for_each(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         if tasks <= 1 || self.parallel.threads() <= 1 {
@@ -54,9 +70,9 @@ impl<'a> Engine<'a> {
         self.parallel.run(tasks, &task);
     }
 
-    /// Divides `data`, which consists of units of `unit` elements, into `parts` parts of whole units, as evenly as
-    /// possible, and calls `task` with the first unit and the elements of each, on the engine's threads. Operators that
-    /// follow each other and divide images evenly by rows leave each thread what its own cache has.
+    /// Divides `data`, which consists of units of `unit` elements, into about `parts` parts of whole units, and calls `task`
+    /// with the first unit and the elements of each, on the engine's threads. Operators that follow each other and divide
+    /// images by rows leave each thread what its own cache has.
     pub(crate) fn for_each_part<T: Send>(
         &self,
         data: &mut [T],
@@ -65,13 +81,15 @@ impl<'a> Engine<'a> {
         task: impl Fn(usize, &mut [T]) + Sync,
     ) {
         let (units, pointer) = (data.len() / unit.max(1), Shared(data.as_mut_ptr()));
-        self.for_each(parts, |index| {
-            let Range { start, end } = portion(units, parts, index);
-            // SAFETY: each index is passed exactly once, as `Parallel` promises, and its part is within `data` and overlaps no
-            // other one.
+        let task = |Range { start, end }: Range<usize>| {
+            // SAFETY: the ranges are within `data` and disjoint, and each is passed once, as `Parallel` promises.
             let part = unsafe { std::slice::from_raw_parts_mut(pointer.get().add(start * unit), (end - start) * unit) };
             task(start, part);
-        });
+        };
+        match self.divides(parts) {
+            true => self.divide(units, parts, task),
+            false => self.for_each(parts, |index| task(portion(units, parts, index))),
+        }
     }
 
     /// Splits `data` into chunks of `chunk` elements (the last one may be shorter), and calls `task` with the
@@ -88,10 +106,21 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Returns part `index` of `0..total`, which is divided into `parts` ranges as evenly as possible.
-pub(crate) fn portion(total: usize, parts: usize, index: usize) -> Range<usize> {
-    let start = |index: usize| total / parts * index + total % parts * index / parts;
-    start(index)..start(index + 1)
+/// Calls `body` with the rows and the columns of the rectangles, at most three, that make up the cells `cells` of a grid.
+/// Cells are counted row by row; a row has `columns`.
+pub(crate) fn for_each_rectangle(
+    cells: Range<usize>,
+    columns: usize,
+    mut body: impl FnMut(Range<usize>, Range<usize>),
+) {
+    let Range { mut start, end } = cells;
+    while start < end {
+        let (row, column) = (start / columns, start % columns);
+        let rows = if column == 0 { (end - start) / columns } else { 0 };
+        let until = if rows > 0 { columns } else { columns.min(column + end - start) };
+        body(row..row + rows.max(1), column..until);
+        start += rows.max(1) * (until - column);
+    }
 }
 
 /// A raw pointer shared by tasks that each write a disjoint part of the memory it points to.
@@ -108,3 +137,23 @@ impl<T> Shared<T> {
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rectangles_make_up_the_cells() {
+        for columns in 1..5 {
+            for (start, end) in (0..20).flat_map(|end| (0..=end).map(move |start| (start, end))) {
+                let (mut found, mut count) = (Vec::new(), 0);
+                for_each_rectangle(start..end, columns, |rows, across| {
+                    count += 1;
+                    found.extend(rows.flat_map(|row| across.clone().map(move |column| row * columns + column)));
+                });
+                assert_eq!(found, (start..end).collect::<Vec<_>>());
+                assert!(count <= 3);
+            }
+        }
+    }
+}

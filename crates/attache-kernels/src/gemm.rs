@@ -7,9 +7,10 @@
 
 use std::ops::Range;
 
+use attache_base::portion;
 use attache_base::storable::{Parts, Storable, StoredParts};
 
-use crate::engine::{Shared, portion};
+use crate::engine::{Shared, for_each_rectangle};
 use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
@@ -158,8 +159,7 @@ pub fn gemm(
     assert!(rows == 1 || c_stride >= outputs, "rows of C don't overlap");
     let target = Shared(c.as_mut_ptr());
     let split = Split::new(&engine, rows, LEAST_ROWS, matrix.panels(), matrix.nanoseconds(rows));
-    engine.for_each(split.tasks(), |task| {
-        let (rows, panels) = split.part(task);
+    split.for_each(&engine, |rows, panels| {
         // As many rows of A as stay in the L2 cache while every panel is applied to them.
         let block = (1 << 16) / depth.max(1) / 12 * 12;
         for start in rows.clone().step_by(block.max(24)) {
@@ -185,6 +185,8 @@ pub(crate) struct Split {
     panels: usize,
     row_parts: usize,
     panel_parts: usize,
+    /// Number of blocks of rows, of about the least number each, where threads divide blocks times panels.
+    blocks: usize,
 }
 
 impl Split {
@@ -200,17 +202,25 @@ impl Split {
         let row_parts = tasks.min(rows.div_ceil(least)).max(1);
         // Each part of the panels prepares the rows of A anew.
         let tasks = if row_parts < tasks { tasks.min(4 * engine.parallel.threads()) } else { tasks };
-        Self { rows, panels, row_parts, panel_parts: tasks.div_ceil(row_parts).min(panels).max(1) }
+        let panel_parts = tasks.div_ceil(row_parts).min(panels).max(1);
+        Self { rows, panels, row_parts, panel_parts, blocks: rows.div_ceil(least).max(1) }
     }
 
-    pub(crate) fn tasks(&self) -> usize {
-        self.row_parts * self.panel_parts
-    }
-
-    /// Returns the ranges of row units and of panels that task `task` computes.
-    pub(crate) fn part(&self, task: usize) -> (Range<usize>, Range<usize>) {
-        let (row, panel) = (task / self.panel_parts, task % self.panel_parts);
-        (portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel))
+    /// Calls `task` with the row units and the panels of each part, on the engine's threads.
+    pub(crate) fn for_each(&self, engine: &Engine, task: impl Fn(Range<usize>, Range<usize>) + Sync) {
+        let tasks = self.row_parts * self.panel_parts;
+        if engine.divides(tasks) {
+            let block = |index: usize| portion(self.rows, self.blocks, index);
+            return engine.divide(self.blocks * self.panels.max(1), tasks, |cells| {
+                for_each_rectangle(cells, self.panels.max(1), |blocks, panels| {
+                    task(block(blocks.start).start..block(blocks.end - 1).end, panels);
+                });
+            });
+        }
+        engine.for_each(tasks, |index| {
+            let (row, panel) = (index / self.panel_parts, index % self.panel_parts);
+            task(portion(self.rows, self.row_parts, row), portion(self.panels, self.panel_parts, panel));
+        });
     }
 }
 

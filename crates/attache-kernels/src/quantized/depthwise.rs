@@ -20,6 +20,7 @@ use super::interleaved::{self, Interleaved};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
 use crate::depthwise::for_each_row;
+use crate::engine::{Shared, for_each_rectangle};
 use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
@@ -103,11 +104,6 @@ impl PackedIntegerDepthwise {
         Self { integer_isa, channels, taps, sets, values: values.into(), sums }
     }
 
-    /// Returns the number of channels.
-    pub(super) fn channels(&self) -> usize {
-        self.channels
-    }
-
     /// Returns the number of sets of words of four weights each.
     pub(super) fn sets(&self) -> usize {
         self.sets
@@ -172,7 +168,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     output: &mut [F::Output],
 ) {
     convolution.check_part(input.bytes, output);
-    let Convolution { input: [height, width, channels], output: [rows, columns, outputs], .. } = *convolution;
+    let Convolution { input: [.., channels], output: [_, columns, outputs], first, .. } = *convolution;
     assert!(channels > 0 && outputs % channels == 0 && outputs <= epilogue.outputs(), "a whole multiplier");
     assert_eq!([filter.channels, filter.taps], [outputs, convolution.kernel.iter().product()], "the filter's shape");
     if output.is_empty() {
@@ -181,42 +177,116 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     let steps = if filter.sets > 0 { filter.taps / 3 + 12 } else { filter.taps + 20 };
     let nanoseconds = (output.len() * steps) as f64 / (3 * filter.integer_isa.lanes()) as f64;
     let parts = engine.tasks(nanoseconds, output.len() / outputs);
-    let repeated = if outputs == channels { 0 } else { filter.taps * outputs };
-    let interleaved = if filter.sets > 0 { interleaved::vectors(convolution) * filter.integer_isa.lanes() } else { 0 };
-    engine.for_each_part(output, outputs, parts, |first, output| {
-        with_buffers([outputs + repeated, interleaved], |buffer, interleaved| {
-            let (outside, repeated) = buffer.split_at_mut(outputs);
-            outside.fill(input.zero.point as u8);
-            let mut pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
-            for_each_row([columns, outputs], convolution.first + first, output, |[row, column], output| {
-                let image = &input.bytes[row / rows * height * width * channels..][..height * width * channels];
-                let row = Row { convolution, filter, epilogue, image, y: row % rows, column, output, outside };
-                let (isa, pointers) = (filter.integer_isa, &mut pointers[..]);
-                match (filter.sets > 0, input.zero.signed) {
-                    (true, true) => isa.dispatch(Interleaved::<F, true> { row, interleaved }),
-                    (true, false) => isa.dispatch(Interleaved::<F, false> { row, interleaved }),
-                    (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
-                    (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
-                }
+    let (work, line) = (Work { convolution, input, filter, epilogue }, columns * outputs);
+    // Threads that divide rows and channels interleave no column twice, as those of parts of rows do.
+    if filter.sets > 0 && engine.divides(parts) && first % columns == 0 && output.len() % line == 0 {
+        let (groups, target) = (outputs.div_ceil(GROUP), Shared(output.as_mut_ptr()));
+        return engine.divide(output.len() / line * groups, parts, |cells| {
+            work.with_buffers(|mut buffers| {
+                for_each_rectangle(cells, groups, |rows, groups| {
+                    let channels = groups.start * GROUP..outputs.min(groups.end * GROUP);
+                    for row in rows {
+                        // SAFETY: the output has these rows, and no other range has these channels of them.
+                        unsafe {
+                            let output = target.get().add(row * line);
+                            work.compute(&mut buffers, first / columns + row, 0..columns, channels.clone(), output);
+                        }
+                    }
+                });
+            });
+        });
+    }
+    engine.for_each_part(output, outputs, parts, |pixel, output| {
+        work.with_buffers(|mut buffers| {
+            for_each_row([columns, outputs], first + pixel, output, |[row, column], output| {
+                let columns = column..column + output.len() / outputs;
+                // SAFETY: the output is that of these columns.
+                unsafe { work.compute(&mut buffers, row, columns, 0..outputs, output.as_mut_ptr()) };
             });
         });
     });
 }
 
-/// Calls `body` with scratch memory for bytes and for words.
-fn with_buffers(lengths: [usize; 2], body: impl FnOnce(&mut [u8], &mut [i32])) {
-    scratch::with(lengths[0], |bytes: &mut [u8]| scratch::with(lengths[1], |words: &mut [i32]| body(bytes, words)));
+/// Channels that threads do not divide: a cache line of bytes, and whole vectors.
+const GROUP: usize = 64;
+
+/// What all parts of a convolution have in common.
+struct Work<'a, F: GemmEpilogue> {
+    convolution: &'a Convolution,
+    input: Operand<'a>,
+    filter: &'a PackedIntegerDepthwise,
+    epilogue: &'a F,
 }
 
-/// Operands of one row of the output, or of the part of it from column `column` on.
+/// The scratch memory of a task.
+struct Buffers<'b> {
+    /// The bytes that a tap outside of the input reads, one per output channel.
+    outside: &'b [u8],
+    /// Room for a window with repeated channels; empty if the multiplier is 1.
+    repeated: &'b mut [u8],
+    /// One entry per tap, rounded up to an even number, for each of [`WINDOWS`] windows.
+    pointers: Vec<*const u8>,
+    /// Room for the words of [`Interleaved`].
+    interleaved: &'b mut [i32],
+}
+
+impl<F: GemmEpilogue> Work<'_, F> {
+    /// Calls `body` with the scratch memory of a task.
+    fn with_buffers(&self, body: impl FnOnce(Buffers<'_>)) {
+        let Self { convolution, filter, .. } = *self;
+        let outputs = filter.channels;
+        let repeated = if outputs == convolution.input[2] { 0 } else { filter.taps * outputs };
+        let lanes = filter.integer_isa.lanes();
+        let words = if filter.sets > 0 { interleaved::vectors(convolution) * lanes } else { 0 };
+        scratch::with(outputs + repeated, |bytes: &mut [u8]| {
+            scratch::with(words, |interleaved: &mut [i32]| {
+                let (outside, repeated) = bytes.split_at_mut(outputs);
+                outside.fill(self.input.zero.point as u8);
+                let pointers = vec![outside.as_ptr(); WINDOWS * filter.taps.next_multiple_of(2)];
+                body(Buffers { outside, repeated, pointers, interleaved });
+            });
+        });
+    }
+
+    /// Computes channels of some columns of a row, counted over all images. Words of two are multiplied for all channels only.
+    ///
+    /// # Safety
+    /// `output` must be the first pixel of the columns, of which no other thread accesses these channels.
+    unsafe fn compute(
+        &self,
+        buffers: &mut Buffers<'_>,
+        row: usize,
+        columns: Range<usize>,
+        channels: Range<usize>,
+        output: *mut F::Output,
+    ) {
+        let Self { convolution, input: Operand { bytes, zero }, filter, epilogue } = *self;
+        let (size, rows) = (convolution.input.iter().product::<usize>(), convolution.output[0]);
+        let (image, outside) = (&bytes[row / rows * size..][..size], buffers.outside);
+        let row = Row { convolution, filter, epilogue, image, y: row % rows, columns, channels, output, outside };
+        let (isa, interleaved) = (filter.integer_isa, &mut *buffers.interleaved);
+        let (pointers, repeated) = (&mut buffers.pointers[..], &mut *buffers.repeated);
+        match (filter.sets > 0, zero.signed) {
+            (true, true) => isa.dispatch(Interleaved::<F, true> { row, interleaved }),
+            (true, false) => isa.dispatch(Interleaved::<F, false> { row, interleaved }),
+            (false, true) => isa.dispatch(Signed::<F, true> { row, pointers, repeated }),
+            (false, false) => isa.dispatch(Signed::<F, false> { row, pointers, repeated }),
+        }
+    }
+}
+
+/// Operands of some columns of one row of the output.
 pub(super) struct Row<'a, F: GemmEpilogue> {
     pub(super) convolution: &'a Convolution,
     pub(super) filter: &'a PackedIntegerDepthwise,
     pub(super) epilogue: &'a F,
     pub(super) image: &'a [u8],
     pub(super) y: usize,
-    pub(super) column: usize,
-    pub(super) output: &'a mut [F::Output],
+    pub(super) columns: Range<usize>,
+    /// The channels to compute.
+    pub(super) channels: Range<usize>,
+    /// The pixel of the first column.
+    pub(super) output: *mut F::Output,
     /// The bytes that a tap outside of the input reads, one per output channel.
     pub(super) outside: &'a [u8],
 }
@@ -232,11 +302,6 @@ struct Signed<'a, F: GemmEpilogue, const SIGNED: bool> {
 }
 
 impl<F: GemmEpilogue> Row<'_, F> {
-    /// Returns the columns of the output.
-    pub(super) fn columns(&self) -> Range<usize> {
-        self.column..self.column + self.output.len() / self.filter.channels
-    }
-
     /// Whether the windows of these columns, of which there is one at least, read no pixel outside of the input.
     fn is_inside(&self, columns: Range<usize>) -> bool {
         let Convolution { input, kernel, strides, dilations, before, .. } = *self.convolution;
@@ -286,11 +351,10 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
     fn run<S: Integers>(self, simd: S) {
         let Self { row, pointers, repeated } = self;
         let (taps, outputs) = (row.filter.taps, row.filter.channels);
-        let columns = row.columns();
+        let columns = row.columns.clone();
         let entries = taps.next_multiple_of(2);
         // Windows with repeated channels share one buffer, so there is only one at a time.
         let most = if repeated.is_empty() { WINDOWS } else { 1 };
-        let output = row.output.as_mut_ptr();
         for first in columns.clone().step_by(most) {
             let windows = most.min(columns.end - first);
             // Inside of the input, the pixels of the windows have the same distance from those of the first one.
@@ -306,7 +370,8 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Signed<'_, F
                 }
             }
             // SAFETY: the output contains these pixels.
-            let target = Target { start: unsafe { output.add((first - columns.start) * outputs) }, stride: outputs };
+            let target =
+                Target { start: unsafe { row.output.add((first - columns.start) * outputs) }, stride: outputs };
             let pixels = row.convolution.strides[1] * row.convolution.input[2];
             let steps = if is_inside { [0, pixels] } else { [entries, 0] };
             let block = Block { simd, row: &row, pointers, windows, steps, target };
@@ -473,6 +538,46 @@ mod tests {
         for isa in Isa::available() {
             for _ in 0..120 {
                 check(Engine { isa, parallel: &Serial }, &mut random, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_rows_and_channels() {
+        let pool = attache_base::Pool::new(3);
+        let mut random = Random::new(53);
+        for (channels, rows) in [(64, 17), (200, 9), (130, 40), (512, 5)] {
+            let convolution = Convolution {
+                batches: 2,
+                input: [rows, 17, channels],
+                output: [rows, 17, channels],
+                kernel: [3, 3],
+                strides: [1, 1],
+                dilations: [1, 1],
+                before: [1, 1],
+                first: 0,
+                groups: 1,
+                clamp: (0.0, 0.0),
+            };
+            let zero = Zero { signed: true, point: 3 };
+            let (input, filter) = (random.bytes(2 * rows * 17 * channels), random.bytes(9 * channels));
+            let weights = Operand { bytes: &filter, zero: Zero { signed: true, point: 0 } };
+            let epilogue = Requantize::new(&[Multiplier::new(0.001)], channels, Rounding::Twice, 0, (-128, 127));
+            for isa in Isa::available() {
+                let packed = PackedIntegerDepthwise::pack(isa, &convolution, weights, None, zero);
+                let run = |engine: Engine, part: Convolution, output: &mut [u8]| {
+                    depthwise(engine, &part, Operand { bytes: &input, zero }, &packed, &epilogue, output);
+                };
+                let (mut one, mut three) = (vec![9; input.len()], vec![7; input.len()]);
+                run(Engine { isa, parallel: &Serial }, convolution, &mut one);
+                run(Engine { isa, parallel: &pool }, convolution, &mut three);
+                assert!(one == three, "{} {channels}", isa.name());
+                // Some rows of both images, and some that begin and end within a row.
+                for pixels in [17 * 2..17 * (rows + 1), 5..17 * rows + 3] {
+                    let mut part = vec![8; pixels.len() * channels];
+                    run(Engine { isa, parallel: &pool }, Convolution { first: pixels.start, ..convolution }, &mut part);
+                    assert!(part == one[pixels.start * channels..pixels.end * channels], "{} {pixels:?}", isa.name());
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
+use attache_base::portion;
 use attache_base::storable::{Parts, Storable, StoredParts};
 use bytemuck::Pod;
 
@@ -27,7 +28,6 @@ use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
 use crate::engine::Shared;
-use crate::engine::portion;
 use crate::gemm::{LEAST_ROWS, Lines, Matrix, Rows, Split, Target};
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
@@ -641,8 +641,7 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 48 * 48).max(48);
-    engine.for_each(split.tasks(), |task| {
-        let (rows, panels) = split.part(task);
+    split.for_each(&engine, |rows, panels| {
         for start in rows.clone().step_by(block) {
             let count = block.min(rows.end - start);
             scratch::with(count * depth + SLACK, |buffer: &mut [T]| {

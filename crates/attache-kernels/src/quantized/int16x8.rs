@@ -170,8 +170,7 @@ pub fn int16x8_gemm(engine: Engine, a: &[i16], matrix: &Int16x8Matrix, epilogue:
     assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
     let split = Split::new(&engine, rows, LEAST_ROWS, matrix.panels(), matrix.nanoseconds(rows));
     let target = Shared(c.as_mut_ptr());
-    engine.for_each(split.tasks(), |task| {
-        let (rows, panels) = split.part(task);
+    split.for_each(&engine, |rows, panels| {
         if rows.is_empty() {
             return;
         }

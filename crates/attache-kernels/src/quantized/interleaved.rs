@@ -85,15 +85,14 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
             return;
         }
         let Self { row, interleaved } = self;
-        let Convolution { kernel, strides, output: [.., channels], .. } = *row.convolution;
+        let Convolution { kernel, strides, .. } = *row.convolution;
         assert!(interleaved.len() >= vectors(row.convolution) * S::LANES, "room for the interleaved columns");
-        let (most, columns) = (windows(row.convolution), row.columns());
-        let output = row.output.as_mut_ptr();
+        let (most, columns) = (windows(row.convolution), row.columns.clone());
         for first in columns.clone().step_by(most) {
             let windows = first..(first + most).min(columns.end);
-            for channel in (0..channels).step_by(S::LANES) {
+            for channel in row.channels.clone().step_by(S::LANES) {
                 let (interleaved, groups) = (interleaved.as_mut_ptr(), kernel[0].div_ceil(ROWS));
-                let part = Part { simd, row: &row, output, interleaved, groups, channel };
+                let part = Part { simd, row: &row, interleaved, groups, channel };
                 part.interleave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
                 match (words(kernel), row.filter.sets()) {
                     (3, 1) => part.windows::<3>(windows.clone()),
@@ -109,8 +108,6 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
 struct Part<'a, S, F: GemmEpilogue> {
     simd: S,
     row: &'a Row<'a, F>,
-    /// The pixels of the row of outputs, or of its part.
-    output: *mut F::Output,
     /// The words of the columns of pixels that the windows read, one vector for every four rows of each.
     interleaved: *mut i32,
     /// Words of a column.
@@ -122,7 +119,7 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
     /// The number of channels.
     #[inline(always)]
     fn count(&self) -> usize {
-        (self.row.filter.channels() - self.channel).min(S::LANES)
+        (self.row.channels.end - self.channel).min(S::LANES)
     }
 
     /// Interleaves `span` columns of pixels, from column `first` of the padded input on.
@@ -222,7 +219,7 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
                     _ => self.sum_any(columns, step, (lines, &word), weights, start, count),
                 }
                 let target = Target {
-                    start: self.output.add((first - self.row.column) * channels + self.channel),
+                    start: self.row.output.add((first - self.row.columns.start) * channels + self.channel),
                     stride: channels,
                 };
                 let position = [0, self.channel];

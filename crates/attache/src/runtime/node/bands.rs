@@ -91,13 +91,15 @@ pub(crate) fn run_banded(
     require_memory(working).map_err(|error| (bands.nodes[0].id, error))?;
     let (readable, mut written) = memory.split(&bands.outputs);
     let division = Division::new(bands, host.parallel);
+    let grains = division.grains(bands.units, host.parallel);
     if kept.parts.len() < division.parts {
         kept.parts.resize_with(division.parts, KeptPart::default);
     }
     let run = Run { graph, bands, readable, rounding: host.subgraphs.rounding(), is_timed: start.is_some() };
     let part = |(index, kept)| {
-        let units = division.part(bands.units, index);
-        let size = |rest: &[u8]| rest.len() / (bands.units - units.start) * units.len();
+        let Range { start, end } = grains.range(index);
+        let units = start * division.grain..end * division.grain;
+        let size = |rest: &[u8]| rest.len() / (bands.units - units.start).max(1) * units.len();
         let outputs = written.iter_mut().map(|rest| cut(rest, size(rest))).collect();
         Mutex::new(Part { outputs, units, kept, result: Ok(()) })
     };
@@ -108,7 +110,7 @@ pub(crate) fn run_banded(
     };
     match division.parts {
         1 => work(0, host.parallel),
-        count => host.parallel.run(count, &|index| work(index, &Serial)),
+        _ => host.parallel.run_division(&grains, &|index, _| work(index, &Serial)),
     }
     let results = parts.into_iter().map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner).result);
     results.fold(Ok(()), Result::and)?;
@@ -162,12 +164,12 @@ impl Division {
         }
     }
 
-    /// Returns the units of a part, of so many in all.
-    fn part(&self, units: usize, index: usize) -> Range<usize> {
-        // The product may need more bits than sizes have.
-        let start =
-            |index: usize| ((units / self.grain) as u64 * index as u64 / self.parts as u64) as usize * self.grain;
-        start(index)..start(index + 1)
+    /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part.
+    fn grains(&self, units: usize, parallel: &dyn Parallel) -> attache_base::Division {
+        match self.parts == parallel.threads() {
+            true => parallel.division(units / self.grain),
+            false => attache_base::Division::even(units / self.grain, self.parts),
+        }
     }
 }
 
@@ -435,7 +437,11 @@ mod tests {
         ] {
             let bands = bands(unit, extents, 1e6);
             let division = Division::new(&bands, &pool);
-            let parts: Vec<_> = (0..division.parts).map(|index| division.part(bands.units, index)).collect();
+            let grains = division.grains(bands.units, &pool);
+            let part =
+                |index: usize| grains.range(index).start * division.grain..grains.range(index).end * division.grain;
+            let parts: Vec<_> = (0..grains.parts()).map(part).collect();
+            assert_eq!(parts.len(), division.parts);
             let ends: Vec<usize> = [0].into_iter().chain(parts.iter().map(|part| part.end)).collect();
             assert_eq!(parts.iter().map(|part| part.start).collect::<Vec<_>>(), ends[..parts.len()]);
             assert_eq!(ends.last(), Some(&bands.units));
