@@ -143,6 +143,23 @@ def wide_arithmetic(suite):
     stored(suite, "MAXIMUM", "one_scale", pair(0.001, 0.001), ("i16", 0.001, 0), "MaximumMinimumOptions", version=3)
 
 
+def zero_scales(suite):
+    """An input of scale 0, as converters write it for an initial state of zeros. LiteRT ends the process for sums."""
+    for kind in ("i8", "i16"):
+        operands = [(kind, (2, 20), 0, 0), (kind, (2, 20), 0.01, 0)]
+        version = 4 if kind == "i16" else 2
+        stored(suite, "MUL", "scale_of_0", operands, (kind, 0.02, 0), "MulOptions", version=version)
+
+        def dense(model, draw):
+            data = scaled(model, model.input(some(draw, kind, 3, 8)), 0)
+            weights = scaled(model, model.constant(some(draw, "i8", 5, 8)), 0.1)
+            chosen = options("FullyConnectedOptions")
+            index = model.operator("FULLY_CONNECTED", [data, weights], chosen, version + 3, dtype=TYPES[kind])
+            return [scaled(model, index, 0.5)]
+
+        suite.case("FULLY_CONNECTED", "scale_of_0", dense, kind, REFERENCE)
+
+
 def wide_functions(suite):
     one = lambda scale: [("i16", None, scale, 0)]
     for operator in ("LOGISTIC", "TANH"):
@@ -257,4 +274,4 @@ def numbers(suite):
     suite.case("GRAPH", "stored_numbers_and_floats", shared, "i8", REFERENCE)
 
 
-FAMILIES = (numbers, conversions, graphs, nibbles, different_scales, wide_arithmetic, wide_functions, wide_windows)
+FAMILIES = (numbers, conversions, graphs, nibbles, different_scales, wide_arithmetic, zero_scales, wide_functions, wide_windows)

@@ -38,7 +38,7 @@ def rotations(suite):
 
 
 def verifications(suite):
-    def case(form, kind, shape, scale, zero_point=0, apart=0.1, **fields):
+    def case(form, kind, shape, scale, zero_point=0, apart=0.1, stated=np.float32, **fields):
         def build(model, draw):
             if kind == "f16w":
                 reals = draw(*shape).astype(np.float16)
@@ -47,7 +47,7 @@ def verifications(suite):
                 stored = some(draw, kind, *shape)
                 index, reals = scaled(model, model.input(stored), np.ravel(scale), np.ravel(zero_point), 1 if np.ndim(scale) else 0), scale * (stored.astype(np.float32) - zero_point)
             reference = model.input((reals + apart * draw(*shape, low=-1, high=1)).astype(np.float32))
-            return [model.operator("NumericVerify", [index, reference], custom=packed(fields), shape=shape)]
+            return [model.operator("NumericVerify", [index, reference], custom=packed(fields), shape=shape, dtype=stated)]
         suite.case("NumericVerify", form, build, kind, PLAIN)
 
     quiet = {"tolerance": 5.0, "log_if_failed": False}
@@ -55,6 +55,7 @@ def verifications(suite):
         case("rank_2", kind, (3, 5), scale, point, **quiet)
         case("rank_4", kind, (2, 1, 3, 2), scale, point, **quiet)
     case("rank_1", "i8", (7,), 0.1, **quiet)
+    case("states_another_type", "i8", (2, 3), 0.1, stated=np.int8, **quiet)  # as TensorFlow's QuantizationDebugger
     case("by_channel", "i8", (2, 3, 2), np.array([[0.5], [0.01], [3]], np.float32), np.zeros((3, 1)), **quiet)
     case("within_tolerance", "i8", (3, 4), 0.5, 7, tolerance=1.0, log_if_failed=True)
     case("within_tolerance", "i16", (3, 4), 0.5, 0, tolerance=2.5, log_if_failed=True)

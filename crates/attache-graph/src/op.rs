@@ -22,6 +22,12 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// inputs.
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError>;
 
+    /// Whether the outputs have the types that [`infer`](Self::infer) returns even where the file states others, as some
+    /// converters do for some operators.
+    fn sets_types(&self) -> bool {
+        false
+    }
+
     /// Checks that the operator is defined for the quantization parameters of its inputs and outputs. Called
     /// after `infer` has accepted the inputs; `outputs` have the number and the types that `infer` returned.
     ///

@@ -10,7 +10,7 @@ mod tensor;
 
 use std::sync::Arc;
 
-use attache_base::Bytes;
+use attache_base::{Bytes, Constant};
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
 
 use crate::error::{ModelError, ModelErrorKind, ModelLocation, Problem, Problems, quoted};
@@ -173,13 +173,15 @@ impl<'a> Reader<'a> {
         let count = view.tensors().map_or(0, |list| list.len());
         let tensors = tensors.map(|(i, tensor)| self.tensor(At { tensor: Some(i), ..at }, tensor, count)).collect();
         let operators = list(view.operators()).enumerate();
-        Subgraph {
+        let mut subgraph = Subgraph {
             name: view.name().unwrap_or_default().to_owned(),
             tensors,
             inputs: self.tensor_indices(at, "input", view.inputs(), count),
             outputs: self.tensor_indices(at, "output", view.outputs(), count),
             operators: operators.map(|(i, view)| self.operator(At { operator: Some(i), ..at }, view, count)).collect(),
-        }
+        };
+        add_empty_constants(&mut subgraph);
+        subgraph
     }
 
     fn operator(&mut self, at: At, view: schema::Operator<'a>, tensors: usize) -> Operator {
@@ -314,6 +316,24 @@ impl<'a> Reader<'a> {
             });
             Bytes::from_vec(Vec::new())
         })
+    }
+}
+
+/// Makes constants of tensors without elements that operators read and nothing writes. Some converters drop the empty list of
+/// bytes that a constant without elements has.
+fn add_empty_constants(subgraph: &mut Subgraph) {
+    let Subgraph { tensors, inputs, operators, .. } = subgraph;
+    let mut is_given = vec![false; tensors.len()];
+    for index in inputs.iter().chain(operators.iter().flat_map(|operator| &operator.outputs)) {
+        is_given.get_mut(*index).into_iter().for_each(|given| *given = true);
+    }
+    for index in operators.iter().flat_map(|operator| operator.inputs.iter().flatten()) {
+        let Some(tensor) = tensors.get_mut(*index).filter(|_| !is_given[*index]) else { continue };
+        let has_value = tensor.constant.is_some() || tensor.is_variable || tensor.is_sparse;
+        if !has_value && tensor.shape.elements() == 0 && tensor.data_type.bits().is_some() {
+            let (data_type, shape) = (tensor.data_type, tensor.shape.clone());
+            tensor.constant = Some(Constant { data_type, shape, bytes: Bytes::from_vec(Vec::new()) });
+        }
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
         ("floor_divide", FLOOR_DIVIDE),
         ("angle", ANGLE),
     ];
-    let has_special = calls_float_of(&calls);
+    let has_special = calls_float_of(&calls) || calls.contains("power");
     let calls = |name: &str| calls.contains(&format!("{name}{vector_width}("));
     let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
     let float_of = has_special.then(|| FLOAT_OF.to_owned());
@@ -127,12 +127,14 @@ const ERROR_FUNCTION: &str = "fn error_functionWIDTH(x: FLOAT) -> FLOAT {
 }
 ";
 
-/// WGSL of a power. Devices may treat a power of a negative base as undefined. Here an integer exponent
-/// determines the sign.
+/// WGSL of a power. Devices may treat a power of a negative base as undefined, and take 0 for a negative power of 0. Here an
+/// integer exponent determines the sign of the power of a negative base, which for other exponents is NaN (bits 0x7fc00000).
 const POWER: &str = "fn powerWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
-    let size = select(pow(abs(a), b), FLOAT(1.0), b == FLOAT(0.0));
+    var size = select(pow(abs(a), b), FLOAT(float_of(2139095040u)), (a == FLOAT(0.0)) & (b < FLOAT(0.0)));
+    size = select(size, FLOAT(1.0), b == FLOAT(0.0));
     let odd = abs(b - 2.0 * floor(b * 0.5)) == FLOAT(1.0);
-    return select(size, -size, (a < FLOAT(0.0)) & odd);
+    let signed = select(size, -size, (a < FLOAT(0.0)) & odd);
+    return select(signed, FLOAT(float_of(2143289344u)), (a < FLOAT(0.0)) & (b != floor(b)));
 }
 ";
 

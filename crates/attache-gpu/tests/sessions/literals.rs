@@ -49,6 +49,23 @@ fn constant_results() -> Vec<(Expression, f32)> {
     ]
 }
 
+/// Returns powers of numbers that follow from an input of ones, for which devices have other results than the CPU, each with
+/// its expected result.
+fn powers() -> Vec<(Expression, f32)> {
+    let power = |factor: f32, exponent: f32| {
+        Expression::Input(0)
+            .multiply(Expression::Constant(factor))
+            .binary(BinaryOp::Power, Expression::Constant(exponent))
+    };
+    vec![
+        (power(-2.0, 1.5), f32::NAN),
+        (power(-0.5, -0.25), f32::NAN),
+        (power(0.0, -2.5), f32::INFINITY),
+        (power(0.0, 0.0), 1.0),
+        (power(-1.0, 3.0), -1.0),
+    ]
+}
+
 /// Returns a program that writes each number with each kind of literal, and the expected bits of the elements
 /// of each output.
 fn program(extent: usize) -> (Program, Vec<u32>) {
@@ -70,6 +87,9 @@ fn program(extent: usize) -> (Program, Vec<u32>) {
     }
     for (expression, value) in constant_results() {
         add(real, map(Expression::Input(0).select(expression, Expression::Constant(0.0))), value.to_bits());
+    }
+    for (expression, value) in powers() {
+        add(real, map(expression), value.to_bits());
     }
     for value in INTEGERS {
         let chosen = IntExpression::Select(Box::new([

@@ -81,7 +81,7 @@ const NUDGE: f32 = 1.0 / 2048.0;
 /// represent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AffineParameters {
-    /// The difference between the floats that neighbouring quantized elements represent.
+    /// The difference between the floats that neighbouring quantized elements represent; 0 if all represent 0.
     pub scale: f32,
     /// The quantized element that represents 0.0.
     pub zero_point: f32,
@@ -95,7 +95,7 @@ impl AffineParameters {
     /// # Errors
     ///
     /// Fails if the element type of a quantized tensor that is not constant is not `INT8`, `UINT8` or
-    /// `INT16`, or if there is no single positive, finite scale.
+    /// `INT16`, or if there is no single finite scale that is not negative.
     pub fn of(fact: &Fact) -> Result<Option<Self>, Unsupported> {
         let Some(quantization) = quantization(fact).filter(|_| fact.constant.is_none()) else { return Ok(None) };
         let stored = match fact.data_type {
@@ -105,18 +105,23 @@ impl AffineParameters {
             other => return Err(Unsupported::new(format!("a quantized tensor of type {other} that is not constant"))),
         };
         match (quantization.scale.as_slice(), quantization.zero_point.as_slice()) {
-            ([scale], [zero_point]) if scale.is_finite() && *scale > 0.0 => {
+            ([scale], [zero_point]) if scale.is_finite() && *scale >= 0.0 => {
                 Ok(Some(Self { scale: *scale, zero_point: *zero_point as f32, stored }))
             }
             _ => Err(Unsupported::new("a quantized tensor without a scale, or with several, that is not constant")),
         }
     }
 
+    /// Number of quantization steps in a unit.
+    fn steps(&self) -> f32 {
+        if self.scale > 0.0 { self.scale.recip() } else { 0.0 }
+    }
+
     /// Returns the expression that quantizes the float `real`: the nearest quantized element, as a float,
     /// clamped to the type's range.
     pub fn quantize(&self, real: Expression) -> Expression {
         let (least, most) = self.stored;
-        let steps = Self::away_from_zero(real.multiply(Expression::Constant(self.scale.recip())));
+        let steps = Self::away_from_zero(real.multiply(Expression::Constant(self.steps())));
         steps.add(Expression::Constant(self.zero_point)).clamp(least, most)
     }
 
@@ -132,7 +137,7 @@ impl AffineParameters {
     /// quantized element is farther from zero, despite floating-point error in `real`: a quotient that is not
     /// a tie is farther from one than the error.
     pub fn quotient(&self, real: Expression) -> Expression {
-        let steps = real.multiply(Expression::Constant(self.scale.recip()));
+        let steps = real.multiply(Expression::Constant(self.steps()));
         let stored = steps.add(Expression::Constant(self.zero_point));
         let nudge = stored.clone().unary(UnaryOp::Sign).multiply(Expression::Constant(NUDGE));
         self.dequantize(Self::away_from_zero(stored.add(nudge)))

@@ -1,6 +1,6 @@
 //! Breaks one thing at a time in a good file, and checks that the error says what is wrong and where.
 
-use attache_base::DataType::{Float32, Int8, String as Text};
+use attache_base::DataType::{Float32, Int8, Int32, String as Text};
 use flatbuffers::FlatBufferBuilder;
 
 use super::*;
@@ -304,4 +304,24 @@ fn shared_parts_are_not_multiplied_without_bound() {
     let error = Model::from_bytes(builder.finished_data()).unwrap_err();
     assert_eq!(error.kind(), Corrupt);
     assert!(error.to_string().contains("over and over"), "{error}");
+}
+
+#[test]
+fn a_constant_without_elements_needs_no_bytes() {
+    let mut builder = ModelBuilder::new("scalar");
+    let main = builder.subgraph("main");
+    let x = builder.tensor(main, TensorBuilder::new("x", Float32, [1]));
+    let [shape, unread, text] =
+        [Int32, Int32, Text].map(|data_type| builder.tensor(main, TensorBuilder::new("empty", data_type, [0])));
+    let [made, y] = ["made", "y"].map(|name| builder.tensor(main, TensorBuilder::new(name, Float32, [0])));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::RESHAPE, [x, shape], [y]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::ADD, [made, text], [made]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let tensors = &model.subgraphs()[0].tensors;
+    let constant = tensors[shape].constant.as_ref().expect("nothing writes the shape");
+    assert!(constant.bytes.is_empty() && constant.shape == [0].into() && constant.data_type == Int32);
+    for other in [x, unread, text, made, y] {
+        assert!(tensors[other].constant.is_none(), "{other}");
+    }
 }

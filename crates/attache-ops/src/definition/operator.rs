@@ -32,6 +32,11 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// Infers the types and shapes of the outputs; see [`Op::infer`].
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
 
+    /// Whether types of outputs that the file states count for nothing; see [`Op::sets_types`].
+    fn sets_types(&self) -> bool {
+        false
+    }
+
     /// Checks that the operator is defined for the quantization parameters of its inputs and outputs; see
     /// [`Op::check_scales`].
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {
@@ -208,6 +213,10 @@ impl Op for Declared {
         let widened = halves::widened(narrow, inputs)?;
         let inputs: Vec<Option<&Fact>> = widened.iter().map(Option::as_ref).collect();
         Ok(halves::narrowed(narrow, self.operator.infer(Facts::checked(self.inputs, &inputs)?)?))
+    }
+
+    fn sets_types(&self) -> bool {
+        self.operator.sets_types()
     }
 
     fn check_scales(&self, inputs: &[Option<&Fact>], outputs: &[&Fact]) -> Result<(), OpError> {

@@ -140,7 +140,8 @@ fn import_within(
             }
         };
         for (id, inferred) in outputs.iter().zip(inferred) {
-            graph.tensors[id.index()].fact.shape = inferred.shape;
+            let fact = &mut graph.tensors[id.index()].fact;
+            (fact.data_type, fact.shape) = (inferred.data_type, inferred.shape);
         }
         if let (Some(VariableUse::Handle { container, name }), [handle]) = (op.variable_use(), &outputs[..]) {
             let held = callees.held.get(container, name).cloned();
@@ -249,7 +250,7 @@ fn checked(
         return Err(OpError::invalid(format!("{} outputs; it has {}", declared.len(), inferred.len())));
     }
     for (index, (made, stated)) in inferred.iter().zip(declared).enumerate() {
-        if made.data_type != stated.data_type {
+        if made.data_type != stated.data_type && !op.sets_types() {
             let (made, stated): (DataType, DataType) = (made.data_type, stated.data_type);
             return Err(OpError::invalid(format!("output {index} is of type {stated}; it makes {made}")));
         }

@@ -50,6 +50,11 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
 }
 
 impl Operator for NumericVerify {
+    // TensorFlow's QuantizationDebugger states the type of the quantized input.
+    fn sets_types(&self) -> bool {
+        true
+    }
+
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [input, reference] = inputs.required();
         let (Some(shape), Some(other)) = (&input.shape, &reference.shape) else {

@@ -83,7 +83,7 @@ impl Arithmetic {
         let (arithmetic, [activations, weights]) = (self, [0, 1].map(|index| inputs.fact(operands[index])));
         self.check_bias(inputs, operands[2])?;
         if let Self::Bytes | Self::Wide = arithmetic {
-            QuantizationParameters::new(activations.data_type, activations.quantization.as_ref())?;
+            QuantizationParameters::of_input(activations.data_type, activations.quantization.as_ref())?;
         }
         if arithmetic != Self::Float {
             let outputs = weights.shape.as_ref().and_then(|shape| shape.get(axis).copied());
@@ -221,7 +221,7 @@ impl<'a> RequantizationParameters<'a> {
         activation: Activation,
     ) -> Result<Self, OpError> {
         let (from, to) =
-            (QuantizationParameters::new(input.0, input.1)?, QuantizationParameters::new(output.0, output.1)?);
+            (QuantizationParameters::of_input(input.0, input.1)?, QuantizationParameters::new(output.0, output.1)?);
         let bounds = activation_range(activation, output.0, to)?;
         if bounds.0 > bounds.1 {
             return Err(OpError::invalid("its activation lets no number of its output through"));
@@ -418,7 +418,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     if is_constant(&weights)
         && let Some((packed, epilogue)) = eval.cache.get_for::<(P, Requantize)>(|| P::parameters(convolution))
     {
-        let point = QuantizationParameters::new(input.data_type, input.quantization)?.zero_point;
+        let point = QuantizationParameters::of_input(input.data_type, input.quantization)?.zero_point;
         let operand = Operand { bytes: input.bytes, zero: zero(input.data_type, point) };
         packed.run(Engine::new(eval.parallel), convolution, operand, epilogue, eval.outputs[0].bytes);
         return Ok(());

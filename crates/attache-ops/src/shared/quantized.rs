@@ -19,6 +19,16 @@ impl QuantizationParameters {
     /// Returns the quantization parameters of a tensor that must have one scale and one zero point. An error
     /// where it has none, several or invalid ones.
     pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
+        let affine = Self::of_input(data_type, quantization)?;
+        match affine.scale > 0.0 {
+            true => Ok(affine),
+            false => Err(OpError::invalid("a scale of 0")),
+        }
+    }
+
+    /// Does what [`Self::new`] does for a tensor by whose scale nothing is divided: that may be 0, so that all its elements
+    /// stand for 0. Converters give such a scale to an initial state of zeros.
+    pub(crate) fn of_input(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
         let Some(Quantization { scale, zero_point, .. }) = quantization else {
             return Err(OpError::invalid(format!("a tensor of type {data_type} without a scale")));
         };
@@ -26,10 +36,12 @@ impl QuantizationParameters {
             return Err(OpError::unsupported("several scales in a tensor that must have one"));
         };
         let (least, most) = range(data_type)?;
-        let zero_point = i32::try_from(*zero_point).ok().filter(|point| (least..=most).contains(point));
-        match zero_point {
-            Some(zero_point) if scale.is_finite() && *scale > 0.0 => Ok(Self { scale: *scale, zero_point }),
-            _ => Err(OpError::invalid(format!("a scale of {scale} with a zero point outside {data_type}, or none"))),
+        if !scale.is_finite() || *scale < 0.0 {
+            return Err(OpError::invalid(format!("a scale of {scale}")));
+        }
+        match i32::try_from(*zero_point).ok().filter(|point| (least..=most).contains(point)) {
+            Some(zero_point) => Ok(Self { scale: *scale, zero_point }),
+            None => Err(OpError::invalid(format!("a zero point of {zero_point}, which is no {data_type}"))),
         }
     }
 
@@ -183,7 +195,7 @@ fn is_float(data_type: DataType) -> bool {
 /// `None` for other scales.
 pub(crate) fn power_of_two(scale: f32) -> Option<i32> {
     let power = scale.log2();
-    ((power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
+    (power.is_finite() && (power - power.round()).abs() < 1e-3).then(|| power.round() as i32)
 }
 
 /// Reason why a device does not compute sums that need 64 bits.
@@ -261,6 +273,9 @@ mod tests {
         for (scale, zero_point) in [(0.0, 0), (-1.0, 0), (f32::NAN, 0), (f32::INFINITY, 0), (1.0, 128), (1.0, i64::MIN)]
         {
             assert!(matches!(affine(&[scale], &[zero_point]), Err(OpError::Invalid(_))), "{scale} {zero_point}");
+            let input = quantization(&[scale], &[zero_point]);
+            let of_input = QuantizationParameters::of_input(DataType::Int8, Some(&input));
+            assert_eq!(of_input.is_ok(), scale == 0.0, "{scale} {zero_point}");
         }
         assert!(affine(&[1.0, 1.0], &[0, 0]).is_err());
         assert!(QuantizationParameters::new(DataType::Int8, None).is_err());

@@ -331,7 +331,7 @@ fn infos(model: &Model, subgraph: usize, graph: &Graph) -> (Vec<TensorInfo>, Vec
 fn info(tensor: &Tensor, graph: &Graph, id: TensorId) -> TensorInfo {
     TensorInfo {
         name: tensor.name.clone(),
-        data_type: tensor.data_type,
+        data_type: graph.fact(id).data_type,
         shape: graph.fact(id).shape.clone().unwrap_or_else(|| tensor.shape.clone()),
         shape_signature: tensor.shape_signature.clone(),
         quantization: tensor.quantization.clone(),

@@ -73,7 +73,7 @@ impl QuantizedBinary {
             return Err(OpError::unsupported(format!("numbers of type {data_type} are not implemented")));
         }
         for input in inputs.iter().filter(|_| self.rescales()) {
-            require_symmetric(data_type, QuantizationParameters::new(data_type, input.quantization.as_ref())?)?;
+            require_symmetric(data_type, QuantizationParameters::of_input(data_type, input.quantization.as_ref())?)?;
         }
         Ok(())
     }
@@ -83,9 +83,9 @@ impl QuantizedBinary {
         if let Some(function) = self.rounded_once(eval, activation)? {
             return run(eval, function);
         }
-        let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization);
+        let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization, true);
         let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
-        let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization)?);
+        let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization, false)?);
         match self.arithmetic(data_type, inputs, output, activation)? {
             Arithmetic::Maximum => run(eval, IntegerFunction::Maximum),
             Arithmetic::Minimum => run(eval, IntegerFunction::Minimum),
@@ -112,10 +112,13 @@ impl QuantizedBinary {
 
     /// Emits the function on quantized elements as integer primitives.
     pub(super) fn lower(self, lowering: &mut Lowering<'_>, activation: Activation) -> Result<(), Unsupported> {
-        let affine = |fact: &Fact| self.affine(fact.data_type, fact.quantization.as_ref()).map_err(refuse);
-        let inputs = [affine(lowering.input_fact(0)?)?, affine(lowering.input_fact(1)?)?];
+        let affine = |fact: &Fact, is_input: bool| {
+            self.affine(fact.data_type, fact.quantization.as_ref(), is_input).map_err(refuse)
+        };
+        let inputs = [affine(lowering.input_fact(0)?, true)?, affine(lowering.input_fact(1)?, true)?];
         let output = lowering.output_fact(0)?;
-        let arithmetic = self.arithmetic(output.data_type, inputs, affine(output)?, activation).map_err(refuse)?;
+        let scaled = affine(output, false)?;
+        let arithmetic = self.arithmetic(output.data_type, inputs, scaled, activation).map_err(refuse)?;
         let operands = [lowering.input(0)?, lowering.input(1)?];
         let shape = lowering.output_shape(0)?.clone();
         let output = match arithmetic.expression() {
@@ -130,9 +133,13 @@ impl QuantizedBinary {
         self,
         data_type: DataType,
         quantization: Option<&Quantization>,
+        is_input: bool,
     ) -> Result<QuantizationParameters, OpError> {
+        // A quotient is divided by the scale of its second input.
+        let is_divisor = !is_input || matches!(self, QuantizedBinary::Quotient);
         match self.rescales() {
-            true => QuantizationParameters::new(data_type, quantization),
+            true if is_divisor => QuantizationParameters::new(data_type, quantization),
+            true => QuantizationParameters::of_input(data_type, quantization),
             false => Ok(QuantizationParameters { scale: 1.0, zero_point: 0 }),
         }
     }
@@ -154,7 +161,8 @@ impl QuantizedBinary {
             [0, 1].map(|index| OperandScaling {
                 zero_point: inputs[index].zero_point,
                 shift,
-                factor: Multiplier::new(scales[index] / common),
+                // Where both scales are 0, so are their parts of the sum.
+                factor: Multiplier::new(if common > 0.0 { scales[index] / common } else { 0.0 }),
             })
         };
         Ok(match self {
