@@ -98,7 +98,21 @@ static TfLiteStatus opaque_prepare(TfLiteOpaqueContext* context, TfLiteOpaqueNod
   return TfLiteOpaqueNodeNumberOfInputs(node) == 1 ? kTfLiteOk : kTfLiteError;
 }
 
+/* Fails the check with this number, if there is one. */
+static TfLiteStatus opaque_checks(TfLiteOpaqueContext* context, int wrong) {
+  TF_LITE_OPAQUE_ENSURE(context, wrong != 1);
+  TF_LITE_OPAQUE_ENSURE_MSG(context, wrong != 2, "the second check fails");
+  TF_LITE_OPAQUE_ENSURE_EQ(context, wrong == 3, 0);
+  TF_LITE_OPAQUE_ENSURE_TYPES_EQ(context, wrong == 4 ? kTfLiteInt8 : kTfLiteInt16, kTfLiteInt16);
+  TF_LITE_OPAQUE_ENSURE_NEAR(context, 1.0, wrong == 5 ? 1.5 : 1.25, 0.3);
+  TF_LITE_OPAQUE_MAYBE_KERNEL_LOG(context, "all %d checks pass", 5);
+  return kTfLiteOk;
+}
+
 static TfLiteStatus opaque_twice(TfLiteOpaqueContext* context, TfLiteOpaqueNode* node) {
+  for (int wrong = 0; wrong <= 5; ++wrong) {
+    CHECK(opaque_checks(context, wrong) == (wrong ? kTfLiteError : kTfLiteOk));
+  }
   const char* note = NULL;
   size_t length = 0;
   CHECK(TfLiteOpaqueContextGetMetadata(context, "note", &note, &length) == kTfLiteOk);

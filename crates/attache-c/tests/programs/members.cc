@@ -12,6 +12,7 @@
 #include "tensorflow/lite/core/subgraph.h"
 #include "tensorflow/lite/create_op_resolver.h"
 #include "tensorflow/lite/delegates/external/external_delegate.h"
+#include "tensorflow/lite/kernels/kernel_util.h"
 #include "tensorflow/lite/minimal_logging.h"
 #include "tensorflow/lite/model.h"
 #include "tensorflow/lite/optional_debug_tools.h"
@@ -175,6 +176,38 @@ static void Operators() {
   CHECK(all.FindOp(kTfLiteBuiltinNeg, 1)->builtin_code == kTfLiteBuiltinNeg && !all.FindOp(kTfLiteBuiltinAbs, 1));
 }
 
+static TfLiteTensor Shaped(const std::vector<int>& lengths) {
+  TfLiteTensor tensor{};
+  tensor.dims = TfLiteIntArrayCreate(static_cast<int>(lengths.size()));
+  for (size_t i = 0; i < lengths.size(); ++i) tensor.dims->data[i] = lengths[i];
+  return tensor;
+}
+
+static int reports = 0;
+static void CountReport(TfLiteContext*, const char*, ...) { ++reports; }
+
+static void Shapes() {
+  TfLiteContext context{};
+  context.ReportError = CountReport;
+  const std::vector<std::vector<int>> left{{2, 1, 3}, {4}, {}, {2, 0}, {2, 3}}, right{{5, 1}, {2, 4}, {7}, {1, 1}, {2}};
+  const std::vector<std::vector<int>> together{{2, 5, 3}, {2, 4}, {7}, {2, 0}};
+  for (size_t i = 0; i < left.size(); ++i) {
+    TfLiteTensor a = Shaped(left[i]), b = Shaped(right[i]);
+    TfLiteIntArray* shape = nullptr;
+    const bool fits = i < together.size();
+    CHECK(tflite::CalculateShapeForBroadcast(&context, &a, &b, &shape) == (fits ? kTfLiteOk : kTfLiteError));
+    CHECK(fits == (shape != nullptr) && reports == (fits ? 0 : 1));
+    if (fits) {
+      CHECK(std::vector<int>(shape->data, shape->data + shape->size) == together[i]);
+      TfLiteIntArrayFree(shape);
+    }
+    TfLiteIntArrayFree(a.dims);
+    TfLiteIntArrayFree(b.dims);
+  }
+  const TfLiteAddParams none{};
+  CHECK(none.activation == kTfLiteActNone);
+}
+
 static void Libraries() {
   TfLiteExternalDelegateOptions options = TfLiteExternalDelegateOptionsDefault("/no/such/library.so");
   CHECK(options.count == 0 && options.insert(&options, "key", "value") == kTfLiteOk && options.count == 1);
@@ -203,6 +236,7 @@ int main(int argc, char** argv) {
   Unnamed(argv[1]);
   Strings();
   Operators();
+  Shapes();
   Libraries();
   Messages();
   return 0;

@@ -126,6 +126,49 @@ TFL_CAPI_EXPORT TfLiteOpaqueDelegate* TfLiteOpaqueDelegateCreate(const TfLiteOpa
 TFL_CAPI_EXPORT void TfLiteOpaqueDelegateDelete(TfLiteOpaqueDelegate* delegate);
 TFL_CAPI_EXPORT void* TfLiteOpaqueDelegateGetData(const TfLiteOpaqueDelegate* delegate);
 
+/* Checks in operators and kernels, as those of common.h. */
+
+#ifndef TF_LITE_STRIP_ERROR_STRINGS
+#define TF_LITE_OPAQUE_KERNEL_LOG(context, ...)             \
+  do {                                                      \
+    TfLiteOpaqueContextReportError((context), __VA_ARGS__); \
+  } while (false)
+
+#define TF_LITE_OPAQUE_MAYBE_KERNEL_LOG(context, ...)         \
+  do {                                                        \
+    if ((context) != NULL) {                                  \
+      TfLiteOpaqueContextReportError((context), __VA_ARGS__); \
+    }                                                         \
+  } while (false)
+#else
+#define TF_LITE_OPAQUE_KERNEL_LOG(context, ...) ((void)(context))
+#define TF_LITE_OPAQUE_MAYBE_KERNEL_LOG(context, ...) ((void)(context))
+#endif
+
+#define TF_LITE_OPAQUE_ENSURE_MSG(context, value, ...)   \
+  do {                                                   \
+    if (!(value)) {                                      \
+      TF_LITE_OPAQUE_KERNEL_LOG((context), __VA_ARGS__); \
+      return kTfLiteError;                               \
+    }                                                    \
+  } while (false)
+
+#define TF_LITE_OPAQUE_ENSURE(context, a) \
+  TF_LITE_OPAQUE_ENSURE_MSG((context), (a), "%s:%d: %s was not true.", __FILE__, __LINE__, #a)
+
+#define TF_LITE_OPAQUE_ENSURE_EQ(context, a, b)                                                                   \
+  TF_LITE_OPAQUE_ENSURE_MSG((context), (a) == (b), "%s:%d: %s != %s (%d != %d)", __FILE__, __LINE__, #a, #b, \
+                            (int)(a), (int)(b))
+
+#define TF_LITE_OPAQUE_ENSURE_TYPES_EQ(context, a, b)                                                        \
+  TF_LITE_OPAQUE_ENSURE_MSG((context), (a) == (b), "%s:%d: %s != %s (%s != %s)", __FILE__, __LINE__, #a, #b, \
+                            TfLiteTypeGetName((TfLiteType)(a)), TfLiteTypeGetName((TfLiteType)(b)))
+
+#define TF_LITE_OPAQUE_ENSURE_NEAR(context, a, b, epsilon)                                                 \
+  TF_LITE_OPAQUE_ENSURE_MSG((context), ((a) > (b) ? (a) - (b) : (b) - (a)) <= (epsilon),                   \
+                            "%s:%d: %s not near %s (%f != %f)", __FILE__, __LINE__, #a, #b, (double)(a), \
+                            (double)(b))
+
 #ifdef __cplusplus
 }
 #endif

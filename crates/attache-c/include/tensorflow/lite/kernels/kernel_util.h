@@ -3,8 +3,10 @@
 #ifndef TENSORFLOW_LITE_KERNELS_KERNEL_UTIL_H_
 #define TENSORFLOW_LITE_KERNELS_KERNEL_UTIL_H_
 
+#include <algorithm>
 #include <cstdint>
 
+#include "tensorflow/lite/c/builtin_op_data.h"
 #include "tensorflow/lite/c/common.h"
 
 namespace tflite {
@@ -61,6 +63,10 @@ inline TfLiteTensor* GetTemporary(TfLiteContext* context, const TfLiteNode* node
   return internal::TensorAt(context, node->temporaries, index);
 }
 
+inline TfLiteTensor* GetIntermediates(TfLiteContext* context, const TfLiteNode* node, int index) {
+  return internal::TensorAt(context, node->intermediates, index);
+}
+
 // The same with a status; kTfLiteError if there is no such tensor.
 inline TfLiteStatus GetInputSafe(
     const TfLiteContext* context, const TfLiteNode* node, int index, const TfLiteTensor** tensor) {
@@ -75,6 +81,29 @@ inline TfLiteStatus GetTemporarySafe(
     TfLiteContext* context, const TfLiteNode* node, int index, TfLiteTensor** tensor) {
   *tensor = GetTemporary(context, node, index);
   return *tensor ? kTfLiteOk : kTfLiteError;
+}
+
+// The shape that two shapes have together where each axis of length 1 is repeated; the caller frees it.
+inline TfLiteStatus CalculateShapeForBroadcast(
+    TfLiteContext* context, const TfLiteTensor* a, const TfLiteTensor* b, TfLiteIntArray** shape) {
+  const TfLiteIntArray *left = a->dims, *right = b->dims;
+  const int rank = std::max(left->size, right->size);
+  // The length of an axis, counted from the last one.
+  const auto length = [](const TfLiteIntArray* dims, int axis) {
+    return axis < dims->size ? dims->data[dims->size - 1 - axis] : 1;
+  };
+  TfLiteIntArray* together = TfLiteIntArrayCreate(rank);
+  for (int axis = 0; axis < rank; ++axis) {
+    const int one = length(left, axis), other = length(right, axis);
+    if (one != other && one != 1 && other != 1) {
+      TfLiteIntArrayFree(together);
+      TF_LITE_KERNEL_LOG(context, "Shapes are not broadcastable: %d and %d elements along an axis.", one, other);
+      return kTfLiteError;
+    }
+    together->data[rank - 1 - axis] = one == 1 ? other : one;
+  }
+  *shape = together;
+  return kTfLiteOk;
 }
 
 inline bool IsConstantTensor(const TfLiteTensor* tensor) { return tensor->allocation_type == kTfLiteMmapRo; }
