@@ -297,7 +297,7 @@ class Interpreter:
         self._interpreter.resize(input_index, shape.tolist(), bool(strict))
 
     def reset_all_variables(self) -> None:
-        """Sets variables to their state before the first run."""
+        """Sets variable tensors to their state before the first run. Resource variables, such as trained weights, stay."""
         self._interpreter.reset_variables()
 
     def get_input_details(self) -> list[Details]:

@@ -452,10 +452,10 @@ impl State {
         }
     }
 
-    /// Resets the variables of all subgraphs. Their memory stays where it is.
+    /// Resets the variable tensors of all subgraphs. Their memory stays where it is.
     pub(crate) fn reset_variables(&mut self) {
         if let Some(interpreter) = &mut self.interpreter {
-            interpreter.reset_variables();
+            interpreter.reset_variable_tensors();
         }
         self.faces.values_mut().for_each(Face::reset_variables);
     }

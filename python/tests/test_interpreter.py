@@ -147,6 +147,20 @@ def test_constants_are_read_without_allocation():
     assert interpreter.tensor(2)().tolist() == [1, 2, 3]
 
 
+def test_a_reset_leaves_resource_variables():
+    path = next(path for path in CASES if path.parent.name == "f32_ASSIGN_VARIABLE_state_of_itself")
+    results = []
+    for resets in [False, True]:
+        interpreter = ready(path.read_bytes())
+        first = run(interpreter, np.full([2, 3], 0.25, np.float32))[0]
+        if resets:
+            interpreter.reset_all_variables()
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+        assert not np.array_equal(first, results[-1])
+    np.testing.assert_array_equal(*results)
+
+
 def test_intermediate_tensors():
     interpreter = ready(samples.chain())
     run(interpreter, np.array([[-1, 2, 3]], np.float32))

@@ -100,9 +100,14 @@ def draw(detail, seed):
 
 
 def compare_results(theirs, ours, values, scale=None):
+    """Allocates the tensors of both, runs them on the same inputs, and compares all outputs."""
+    theirs.allocate_tensors(), ours.allocate_tensors()
+    compare_runs(theirs, ours, values, scale)
+
+
+def compare_runs(theirs, ours, values, scale=None):
     """Runs both on the same inputs, and compares all outputs."""
     for interpreter in (theirs, ours):
-        interpreter.allocate_tensors()
         for detail, value in zip(interpreter.get_input_details(), values):
             interpreter.set_tensor(detail["index"], value)
         interpreter.invoke()
@@ -151,6 +156,25 @@ def test_details_of_golden_case(litert, path):
     ours.allocate_tensors()
     if not any(name in path.parent.name for name in CHANGED_BY_LITERT):
         compare_details(theirs, ours)
+
+
+STATES = ("VARIABLE", "CALL_ONCE", "UNIDIRECTIONAL_SEQUENCE_LSTM", "SVDF")
+STATEFUL = [path for path in CASES if any(name in path.parent.name for name in STATES)]
+
+
+@pytest.mark.parametrize("path", STATEFUL, ids=lambda path: path.parent.name)
+def test_what_a_reset_leaves(litert, path):
+    try:
+        interpreters = pair(litert, path)
+    except ValueError:
+        interpreters = pair(litert, path, plain=True)
+    places = range(len(interpreters[0].get_input_details()))
+    values = [np.load(path.parent / f"in_{place}.npy") for place in places]
+    compare_results(*interpreters, values)
+    for resets in [False, True]:
+        for interpreter in interpreters if resets else []:
+            interpreter.reset_all_variables()
+        compare_runs(*interpreters, values)
 
 
 @pytest.mark.parametrize("name", MODELS)

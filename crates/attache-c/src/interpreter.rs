@@ -313,7 +313,7 @@ exports! {
         cancel(interpreter)
     } else TfLiteStatus::ERROR;
 
-    /// Sets all variables to their first values.
+    /// Sets variable tensors to their first values. Resource variables keep theirs.
     fn TfLiteInterpreterResetVariableTensors(interpreter: *mut TfLiteInterpreter) -> TfLiteStatus {
         status(interpreter, |state| {
             state.reset_variables();

@@ -411,10 +411,10 @@ impl State {
         interpreter.ok_or_else(|| Fault::new("the model is not prepared: call AllocateTensors"))
     }
 
-    /// Resets the variables of all subgraphs.
+    /// Resets the variable tensors of all subgraphs.
     pub(crate) fn reset_variables(&mut self) {
         if let Some(interpreter) = &mut self.interpreter {
-            interpreter.reset_variables();
+            interpreter.reset_variable_tensors();
         }
         self.subgraphs.values_mut().for_each(Subgraph::reset_variables);
     }

@@ -220,7 +220,8 @@ fn with_variables() -> PathBuf {
 #[test]
 fn variables_and_dynamic_outputs_have_memory() {
     let models = Models::new();
-    run("variables.c", &[&with_variables(), &models.path("where")]);
+    let learns = crate_folder().join("../../conformance/cases/f32_ASSIGN_VARIABLE_state_of_itself/model.tflite");
+    run("variables.c", &[&with_variables(), &models.path("where"), &learns]);
 }
 
 #[test]

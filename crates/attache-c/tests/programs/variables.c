@@ -1,7 +1,7 @@
 /* Variable tensors, and outputs whose shapes are known only after a run.
 
-   Arguments: a model with an LSTM, whose state is in variables, and one that lists where its input of 4 truth values is
-   true. */
+   Arguments: a model with an LSTM, whose state is in variables; one that lists where its input of 4 truth values is true; and
+   one whose state is in a resource variable. */
 
 #include "check.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
@@ -75,9 +75,27 @@ static void dynamic_outputs(const char* path) {
   TfLiteInterpreterDelete(interpreter);
 }
 
+/* A reset concerns variable tensors. What a model learned in resource variables stays. */
+static void resources(const char* path) {
+  TfLiteInterpreter* interpreters[2] = {make(path), make(path)};
+  float results[2] = {0, 0};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(TfLiteInterpreterAllocateTensors(interpreters[i]) == kTfLiteOk);
+    TfLiteTensor* input = TfLiteInterpreterGetInputTensor(interpreters[i], 0);
+    for (size_t j = 0; j < input->bytes / sizeof(float); ++j) input->data.f[j] = 0.25f;
+    const float first = first_output(interpreters[i]);
+    if (i) CHECK(TfLiteInterpreterResetVariableTensors(interpreters[i]) == kTfLiteOk);
+    results[i] = first_output(interpreters[i]);
+    CHECK(results[i] != first);
+    TfLiteInterpreterDelete(interpreters[i]);
+  }
+  CHECK(results[0] == results[1]);
+}
+
 int main(int argc, char** argv) {
-  CHECK(argc == 3);
+  CHECK(argc == 4);
   variables(argv[1]);
   dynamic_outputs(argv[2]);
+  resources(argv[3]);
   return 0;
 }

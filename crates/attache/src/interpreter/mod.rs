@@ -468,9 +468,16 @@ impl Interpreter {
     /// Resets all variables to their state before the first run. The elements of variable tensors become
     /// zero, or the zero point if they are quantized int8. Resource variables have no value.
     pub fn reset_variables(&mut self) {
+        self.reset_variable_tensors();
+        self.core_mut().environment.reset_resources();
+    }
+
+    /// Resets variable tensors alone, as TensorFlow Lite does. Resource variables, such as weights that a signature trained,
+    /// and hash tables keep their values.
+    pub fn reset_variable_tensors(&mut self) {
         let core = self.core_mut();
         core.instances.values_mut().for_each(|instance| instance.executor.reset_variables());
-        core.environment.reset_variables();
+        core.environment.reset_variable_tensors();
     }
 
     /// Returns the placement report: where each operator runs, and why.

@@ -136,12 +136,16 @@ impl Environment {
         if is_empty { PrepareMode::First } else { PrepareMode::Later }
     }
 
-    /// Restores the state before the first run: resource variables have no value, CALL_ONCE has run no
-    /// subgraph, and variable tensors have their initial values.
-    pub(crate) fn reset_variables(&mut self) {
+    /// Gives resource variables and hash tables the state before the first run: they have no value, and CALL_ONCE has run
+    /// no subgraph.
+    pub(crate) fn reset_resources(&mut self) {
         self.resources.values.fill(None);
         self.resources.tables.values_mut().for_each(|table| *table = None);
         self.done.clear();
+    }
+
+    /// Gives the variable tensors of called subgraphs their initial values.
+    pub(crate) fn reset_variable_tensors(&mut self) {
         self.subgraphs.iter_mut().flatten().for_each(|executor| executor.reset_variables());
     }
 

@@ -407,6 +407,9 @@ fn variables_live_from_run_to_run() {
         interpreter.invoke().unwrap();
         assert_eq!(interpreter.read::<f32>(0).unwrap(), [expected]);
     }
+    interpreter.reset_variable_tensors();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [18.0], "a resource variable is no tensor");
     interpreter.reset_variables();
     interpreter.invoke().unwrap();
     assert_eq!(interpreter.read::<f32>(0).unwrap(), [12.0]);

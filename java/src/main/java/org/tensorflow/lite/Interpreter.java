@@ -328,7 +328,7 @@ public final class Interpreter implements InterpreterApi {
     }
 
     /**
-     * Sets the variables of the model to their first values.
+     * Sets the variable tensors of the model to their first values. Resource variables, such as trained weights, keep theirs.
      *
      * @throws IllegalStateException if the interpreter was closed
      */
