@@ -75,6 +75,13 @@ def passed(dtype):
     return writer.model([Subgraph([Tensor("x", [2, 3], dtype)], [], [0], [0])])
 
 
+def twice():
+    """`y = x + x`, where both inputs are one tensor."""
+    signature = Signature("twice", {"left": 0, "right": 0}, {"y": 1})
+    subgraph = Subgraph([Tensor("x", [2]), Tensor("y", [2])], [Operator(writer.ADD, [0, 0], [1])], [0, 0], [1])
+    return writer.model([subgraph], [signature])
+
+
 def lookup():
     """The elements of `table` at `places`. A place outside of it is an error of the run."""
     tensors = [Tensor("table", [3]), Tensor("places", [2], "int32"), Tensor("y", [2])]

@@ -129,6 +129,17 @@ def test_resize():
     interpreter.invoke()
 
 
+def test_a_tensor_that_is_an_input_twice_is_resized():
+    interpreter = ready(samples.twice())
+    for length in [3, 5, 1]:
+        interpreter.resize_tensor_input(0, [length])
+        interpreter.allocate_tensors()
+        assert [detail["shape"].tolist() for detail in interpreter.get_input_details()] == [[length]] * 2
+        assert run(interpreter, *[np.full(length, 4, np.float32)] * 2)[0].tolist() == [8] * length
+    runner, value = interpreter.get_signature_runner(), np.ones(7, np.float32)
+    assert runner(left=value, right=value)["y"].tolist() == [2] * 7
+
+
 def test_resize_that_fails_can_be_repaired():
     interpreter = ready(samples.chain())
     interpreter.resize_tensor_input(0, [1, 5])

@@ -125,6 +125,8 @@ impl State {
         let subgraph = self.subgraph_mut(subgraph)?;
         let tensor = subgraph.input(position)?;
         let extent = |extent: &c_int| usize::try_from(*extent).map_err(|_| Fault::new("an extent is negative"));
+        // A tensor that is an input several times has one shape.
+        let position = subgraph.inputs.iter().position(|input| *input as usize == tensor).unwrap_or(position);
         let shape: Vec<usize> = shape.iter().map(extent).collect::<Result<_, _>>()?;
         if subgraph.shape(tensor) == shape {
             return Ok(());

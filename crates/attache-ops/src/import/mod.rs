@@ -89,15 +89,15 @@ fn callees(model: &Model, held: Held, resolver: &OpResolver) -> Callees {
 }
 
 /// Returns the shapes of a subgraph's inputs: the requested shape, or that of the file where none is
-/// requested.
+/// requested. A tensor that is an input several times has one shape, the first that is requested.
 fn shapes_of(model: &Model, subgraph: usize, asked: &[Option<Shape>]) -> Vec<Option<Shape>> {
     let source = &model.subgraphs()[subgraph];
-    let inputs = source.inputs.iter().enumerate();
-    let shape = |(place, tensor): (usize, &usize)| match asked.get(place) {
-        Some(Some(shape)) => shape.clone(),
-        _ => source.tensors[*tensor].shape.clone(),
-    };
-    inputs.map(shape).map(Some).collect()
+    let mut shapes: Vec<&Shape> = source.tensors.iter().map(|tensor| &tensor.shape).collect();
+    for (place, asked) in asked.iter().enumerate().rev() {
+        let Some(tensor) = source.inputs.get(place) else { continue };
+        shapes[*tensor] = asked.as_ref().unwrap_or(shapes[*tensor]);
+    }
+    source.inputs.iter().map(|tensor| Some(shapes[*tensor].clone())).collect()
 }
 
 /// Imports a subgraph, called from the subgraph that `callees` describes, with the input shapes `inputs`;

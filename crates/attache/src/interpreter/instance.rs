@@ -227,7 +227,10 @@ impl Core {
         let (mut shapes, count) = (instance.shapes.clone(), instance.inputs.len());
         shapes.resize(count, None);
         for (input, shape) in changes {
-            *shapes.get_mut(*input).ok_or_else(|| super::no_such("input", *input, count))? = Some(Shape::from(*shape));
+            // A tensor that is an input several times has the shape of the first of them.
+            let ids = &instance.executor.graph().inputs;
+            let first = ids.get(*input).and_then(|tensor| ids.iter().position(|id| id == tensor));
+            shapes[first.ok_or_else(|| super::no_such("input", *input, count))?] = Some(Shape::from(*shape));
         }
         let stays = |input: &usize| shapes[*input].as_ref().is_none_or(|shape| *shape == instance.inputs[*input].shape);
         (0..count).filter(stays).try_for_each(|input| instance.executor.keep_input(input))?;

@@ -76,6 +76,27 @@ fn inputs_keep_their_values() {
 }
 
 #[test]
+fn a_tensor_that_is_an_input_twice_has_one_shape() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[2]);
+    let y = net.add(x, x, &[2]);
+    let model = net.finish(&[x, x], &[y]);
+    let mut interpreter = on_cpu(&model);
+    // By either of the two, whichever was resized before.
+    for (input, length) in [(0, 3), (1, 4), (0, 5)] {
+        interpreter.resize_input(input, &[length]).unwrap();
+        assert_eq!([0, 1].map(|input| interpreter.inputs()[input].shape.elements()), [length; 2]);
+        interpreter.write(1 - input, &vec![1.5f32; length]).unwrap();
+        interpreter.invoke().unwrap();
+        assert_eq!(floats(&interpreter, 0), vec![3.0; length]);
+    }
+    for input in [0, 1] {
+        let interpreter = Interpreter::builder(&model).input_shape(input, &[6]).build().unwrap();
+        assert_eq!(interpreter.outputs()[0].shape.elements(), 6);
+    }
+}
+
+#[test]
 fn reshapes_share_memory_where_that_is_right() {
     let mut net = Net::new();
     let x = net.tensor("x", &[2, 3]);
