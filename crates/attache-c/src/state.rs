@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 
+use attache::model::Tensor;
 use attache::{Delegate, Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
@@ -124,9 +125,9 @@ impl State {
         self.settle_all(subgraph)?;
         let subgraph = self.subgraph_mut(subgraph)?;
         let tensor = subgraph.input(position)?;
-        let extent = |extent: &c_int| usize::try_from(*extent).map_err(|_| Fault::new("an extent is negative"));
         // A tensor that is an input several times has one shape.
         let position = subgraph.inputs.iter().position(|input| *input as usize == tensor).unwrap_or(position);
+        let extent = |extent: &c_int| usize::try_from(*extent).map_err(|_| Fault::new("an extent is negative"));
         let shape: Vec<usize> = shape.iter().map(extent).collect::<Result<_, _>>()?;
         if subgraph.shape(tensor) == shape {
             return Ok(());
@@ -351,9 +352,9 @@ impl State {
         }
         let found = self.subgraph_mut(subgraph)?;
         match constant {
-            Some(constant) => copy(bytes, &constant.bytes[..bytes.len()]),
-            None if found.tensors.has_strings(tensor) => found.tensors.copy_to_strings(tensor, bytes)?,
-            None => copy(bytes, &found.writable(tensor)?[..bytes.len()]),
+            Some(constant) if !found.tensors.may_move(tensor) => copy(bytes, &constant.bytes[..bytes.len()]),
+            _ if found.tensors.has_strings(tensor) => found.tensors.copy_to_strings(tensor, bytes)?,
+            _ => copy(bytes, &found.writable(tensor)?[..bytes.len()]),
         }
         Ok(())
     }
@@ -447,9 +448,17 @@ impl Subgraph {
         let source = &model.subgraphs()[owner.subgraph];
         let indices = |tensors: &[usize]| tensors.iter().map(|index| *index as c_int).collect();
         let variables = source.tensors.iter().enumerate().filter(|(_, tensor)| tensor.is_variable);
+        let (subgraph, mut tensors) = (owner.subgraph, Tensors::new(model, owner));
+        for input in &source.inputs {
+            let Tensor { constant, data_type, .. } = &source.tensors[*input];
+            // Data of an input is its first value, which the program may replace. Strings stay as they are.
+            if constant.is_some() && data_type.bits().is_some() {
+                tensors.set_data(*input, std::ptr::null_mut(), TfLiteAllocationType::ARENA_RW);
+            }
+        }
         Self {
-            index: owner.subgraph,
-            tensors: Tensors::new(model, owner),
+            index: subgraph,
+            tensors,
             inputs: indices(&source.inputs),
             outputs: indices(&source.outputs),
             variables: variables.map(|(index, _)| index).collect(),

@@ -156,6 +156,17 @@ fn of_where() -> Vec<u8> {
     builder.finish()
 }
 
+/// Writes a model that squares its input, for which it has data.
+fn of_data() -> Vec<u8> {
+    let mut builder = ModelBuilder::new("test");
+    let subgraph = builder.subgraph("main");
+    let x = builder.tensor(subgraph, TensorBuilder::values("x", [4], &[1.0_f32, 2.0, 3.0, 4.0]));
+    let y = builder.tensor(subgraph, TensorBuilder::new("y", DataType::Float32, [4]));
+    builder.operator(subgraph, OperatorBuilder::new(BuiltinOperator::SQUARE, [x], [y]));
+    builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]);
+    builder.finish()
+}
+
 /// Writes a model that puts two copies of a table of strings below each other.
 fn of_strings() -> Vec<u8> {
     let mut builder = ModelBuilder::new("test");
@@ -182,6 +193,7 @@ impl Models {
         std::fs::write(models.path("two"), of_two()).unwrap();
         std::fs::write(models.path("subsets"), of_subsets()).unwrap();
         std::fs::write(models.path("where"), of_where()).unwrap();
+        std::fs::write(models.path("data"), of_data()).unwrap();
         std::fs::write(models.path("strings"), of_strings()).unwrap();
         std::fs::write(models.path("backwards"), of_custom_strings()).unwrap();
         models
@@ -218,10 +230,10 @@ fn with_variables() -> PathBuf {
 }
 
 #[test]
-fn variables_and_dynamic_outputs_have_memory() {
+fn variables_dynamic_outputs_and_inputs_with_data_have_memory() {
     let models = Models::new();
     let learns = crate_folder().join("../../conformance/cases/f32_ASSIGN_VARIABLE_state_of_itself/model.tflite");
-    run("variables.c", &[&with_variables(), &models.path("where"), &learns]);
+    run("variables.c", &[&with_variables(), &models.path("where"), &learns, &models.path("data")]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-/* Variable tensors, and outputs whose shapes are known only after a run.
+/* Variable tensors, outputs whose shapes are known only after a run, and inputs that have data.
 
-   Arguments: a model with an LSTM, whose state is in variables; one that lists where its input of 4 truth values is true; and
-   one whose state is in a resource variable. */
+   Arguments: a model with an LSTM, whose state is in variables; one that lists where its input of 4 truth values is true; one
+   whose state is in a resource variable; and one that squares its input of 4 numbers, for which the file has 1 to 4. */
 
 #include "check.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
@@ -92,10 +92,30 @@ static void resources(const char* path) {
   CHECK(results[0] == results[1]);
 }
 
+static void inputs_with_data(const char* path) {
+  TfLiteInterpreter* interpreter = make(path);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  TfLiteTensor* input = TfLiteInterpreterGetInputTensor(interpreter, 0);
+  float values[4];
+  CHECK(TfLiteTensorCopyToBuffer(input, values, sizeof(values)) == kTfLiteOk && values[2] == 3.0f);
+  CHECK(first_output(interpreter) == 1.0f && TfLiteInterpreterGetOutputTensor(interpreter, 0)->data.f[3] == 16.0f);
+  values[0] = 5.0f;
+  CHECK(TfLiteTensorCopyFromBuffer(input, values, sizeof(values)) == kTfLiteOk);
+  CHECK(first_output(interpreter) == 25.0f && TfLiteInterpreterGetOutputTensor(interpreter, 0)->data.f[3] == 16.0f);
+  const int length = 6;
+  CHECK(TfLiteInterpreterResizeInputTensor(interpreter, 0, &length, 1) == kTfLiteOk);
+  CHECK(TfLiteInterpreterAllocateTensors(interpreter) == kTfLiteOk);
+  float more[6];
+  CHECK(TfLiteTensorCopyToBuffer(input, more, sizeof(more)) == kTfLiteOk && more[0] == 0.0f);
+  CHECK(first_output(interpreter) == 0.0f);
+  TfLiteInterpreterDelete(interpreter);
+}
+
 int main(int argc, char** argv) {
-  CHECK(argc == 4);
+  CHECK(argc == 5);
   variables(argv[1]);
   dynamic_outputs(argv[2]);
   resources(argv[3]);
+  inputs_with_data(argv[4]);
   return 0;
 }

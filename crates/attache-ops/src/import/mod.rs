@@ -118,7 +118,9 @@ fn import_within(
     let ids = |indices: &[usize]| indices.iter().map(|index| TensorId(*index as u32)).collect::<Vec<_>>();
     (graph.inputs, graph.outputs) = (ids(&source.inputs), ids(&source.outputs));
     for (id, shape) in graph.inputs.clone().into_iter().zip(inputs) {
-        graph.tensors[id.index()].fact.shape = shape;
+        let fact = &mut graph.tensors[id.index()].fact;
+        // The data of an input is its first value, which a caller may replace.
+        (fact.shape, fact.constant) = (shape, None);
     }
     let mut errors = Vec::new();
     for (index, operator) in source.operators.iter().enumerate() {

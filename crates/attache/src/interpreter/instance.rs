@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use attache_base::{DataType, Element, Shape, Strings, strings};
 use attache_graph::{Graph, TensorId};
-use attache_model::{Model, Tensor};
+use attache_model::{Model, Subgraph, Tensor};
 
 use super::{InputTensor, OutputTensor, TensorInfo, TensorKey, same_type};
 use crate::error::counted;
@@ -49,7 +49,8 @@ impl Instance {
         let ids = prepared.graph.outputs[own..].iter().map(|id| id.index());
         let kept = ids.zip(outputs.split_off(own)).collect();
         let (placement, report) = (prepared.placement.clone(), prepared.report.clone());
-        let executor = Executor::new(prepared, &plans.options)?;
+        let mut executor = Executor::new(prepared, &plans.options)?;
+        set_first_values(&mut executor, &plans.model.subgraphs()[subgraph], &inputs)?;
         Ok(Self { executor, shapes: key.shapes, inputs, outputs, kept, placement, report })
     }
 
@@ -323,6 +324,17 @@ impl Core {
     pub(super) fn options(&self) -> &Options {
         &self.plans.options
     }
+}
+
+/// Writes the inputs for which the file has data, in its shape.
+fn set_first_values(executor: &mut Executor, source: &Subgraph, inputs: &[TensorInfo]) -> Result<(), Error> {
+    for (input, (tensor, info)) in source.inputs.iter().zip(inputs).enumerate() {
+        let Tensor { constant: Some(constant), is_sparse: false, .. } = &source.tensors[*tensor] else { continue };
+        if info.shape == constant.shape {
+            executor.write(input, &constant.aligned_bytes().ok_or_else(|| no_memory(input))?)?;
+        }
+    }
+    Ok(())
 }
 
 fn infos(model: &Model, subgraph: usize, graph: &Graph) -> (Vec<TensorInfo>, Vec<TensorInfo>) {

@@ -82,7 +82,6 @@ pub(crate) fn prepare(
     let start = Stopwatch::start();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, mode, &options.resolver)?;
-    check_inputs(&graph, subgraph)?;
     options.kept.add_to(&mut graph, subgraph);
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
@@ -181,18 +180,6 @@ pub(crate) fn import(
         return Err(Error::list(ErrorKind::Model, "", vec![(location, error.reason)]));
     }
     Ok(graph)
-}
-
-/// Returns an error if an input of the graph is a constant.
-fn check_inputs(graph: &Graph, subgraph: usize) -> Result<(), Error> {
-    let Some(id) = graph.inputs.iter().find(|id| graph.fact(**id).constant.is_some()) else { return Ok(()) };
-    let tensor = Some((id.index(), graph.tensor(*id).name.clone()));
-    let location = ModelLocation { subgraph: Some(subgraph), operator: None, tensor };
-    Err(Error::list(
-        ErrorKind::Unsupported,
-        "",
-        vec![(location, "an input that holds data is not supported; convert the model anew".to_owned())],
-    ))
 }
 
 /// Returns an error if one of the input shapes asked for is too large: an extent that does not fit in an

@@ -166,3 +166,23 @@ fn resource_variables_leave_one_partition() {
         interpreters.iter_mut().for_each(Interpreter::reset_variables);
     }
 }
+
+#[test]
+fn the_data_of_an_input_is_its_first_value() {
+    let _alone = crate::validation::alone();
+    let mut builder = ModelBuilder::new("test");
+    let main = builder.subgraph("main");
+    let x = builder.tensor(main, TensorBuilder::values("x", [4], &[1.0f32, 2.0, 3.0, 4.0]));
+    let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [4]));
+    builder.operator(main, OperatorBuilder::new(BuiltinOperator::SQUARE, [x], [y]));
+    builder.inputs(main, &[x]).outputs(main, &[y]);
+    let model = Model::from_bytes(builder.finish()).unwrap();
+    let gpu = GpuDelegate::new(GpuDelegateOptions::default().software(true)).expect("a device to test on");
+    let builder = Interpreter::builder(&model).delegate(gpu).require_delegation(true);
+    let mut interpreter = builder.build().unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [1.0, 4.0, 9.0, 16.0]);
+    interpreter.write(0, &[5.0f32; 4]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(interpreter.read::<f32>(0).unwrap(), [25.0; 4]);
+}

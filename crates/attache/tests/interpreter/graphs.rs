@@ -97,6 +97,47 @@ fn a_tensor_that_is_an_input_twice_has_one_shape() {
 }
 
 #[test]
+fn the_data_of_an_input_is_its_first_value() {
+    let mut net = Net::new();
+    let (x, c) = (net.tensor("x", &[2]), net.constant(&[5.0, 6.0]));
+    let twice = net.add(c, c, &[2]);
+    let y = net.multiply(twice, x, &[2]);
+    let model = net.finish(&[x, c], &[y, c]);
+    let compiled = Interpreter::builder(&model).compile().unwrap();
+    assert!(compiled.placement().nodes.iter().all(|node| node.outcome == Outcome::Cpu), "nothing is folded");
+    let mut interpreter = compiled.interpreter().unwrap();
+    interpreter.write(0, &[1.0f32, 2.0]).unwrap();
+    let outputs = |interpreter: &mut Interpreter| {
+        interpreter.invoke().unwrap();
+        [0, 1].map(|output| floats(interpreter, output))
+    };
+    assert_eq!(outputs(&mut interpreter), [[10.0, 24.0], [5.0, 6.0]]);
+    interpreter.write(1, &[7.0f32, 8.0]).unwrap();
+    assert_eq!(outputs(&mut interpreter), [[14.0, 32.0], [7.0, 8.0]]);
+    // Other interpreters have the first value, other shapes none.
+    let mut other = compiled.interpreter().unwrap();
+    other.resize_input(0, &[1]).unwrap();
+    other.write(0, &[1.0f32]).unwrap();
+    assert_eq!(outputs(&mut other), [[10.0, 12.0], [5.0, 6.0]]);
+    other.resize_input(1, &[3]).unwrap();
+    assert_eq!(outputs(&mut other), [[0.0; 3], [0.0; 3]]);
+}
+
+#[test]
+fn no_shape_follows_from_the_data_of_an_input() {
+    let mut net = Net::new();
+    let x = net.tensor("x", &[4]);
+    let wanted = net.builder.tensor(0, TensorBuilder::values("wanted", [2], &[2i32, 2]));
+    let y = net.reshape_by(x, wanted, &[2, 2]);
+    let mut interpreter = on_cpu(&net.finish(&[x, wanted], &[y]));
+    interpreter.invoke().unwrap();
+    assert_eq!(*interpreter.outputs()[0].shape, [2, 2]);
+    interpreter.write(1, &[4i32, 1]).unwrap();
+    interpreter.invoke().unwrap();
+    assert_eq!(*interpreter.outputs()[0].shape, [4, 1]);
+}
+
+#[test]
 fn reshapes_share_memory_where_that_is_right() {
     let mut net = Net::new();
     let x = net.tensor("x", &[2, 3]);

@@ -294,7 +294,14 @@ public final class ValuesTest {
     }
 
     @Test
-    public void constantsAreRefusedAsInputs() {
-        invalid("an input that holds data", () -> open("constant"));
+    public void theDataOfAnInputIsItsFirstValue() {
+        try (Interpreter interpreter = open("constant")) {
+            interpreter.allocateTensors();
+            FloatBuffer first = interpreter.getInputTensor(0).asReadOnlyBuffer().order(ByteOrder.nativeOrder()).asFloatBuffer();
+            assertEquals(3f, first.get(2), 0f);
+            float[] result = new float[4];
+            interpreter.run(new float[] {5, 6, 7, 8}, result);
+            assertArrayEquals(new float[] {25, 36, 49, 64}, result, 0f);
+        }
     }
 }
