@@ -169,7 +169,7 @@ class SignatureRunner:
         for name, tensor in self._takes.items():
             self._native.set(tensor, kwargs[name], self._subgraph)
         self._native.invoke(self._subgraph)
-        return {name: self._native.get(tensor, self._subgraph) for name, tensor in self._gives.items()}
+        return {name: _read(self._native, tensor, self._subgraph) for name, tensor in self._gives.items()}
 
     def get_input_details(self) -> dict[str, Details]:
         """Returns the details of the inputs' tensors by the inputs' names, as `Interpreter.get_input_details`."""
@@ -202,6 +202,15 @@ class Interpreter:
     `ai_edge_litert.interpreter.Interpreter`. Methods of one interpreter wait for each other if several threads call them; to
     run at the same time, threads have interpreters of their own.
     """
+
+def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDArray[Any]:
+    """Returns a copy of a tensor: as in LiteRT, NumPy's scalar for one without axes, unless it has strings."""
+    value = native.get(tensor, subgraph)
+    if value.shape or value.dtype.hasobject:
+        return value
+    scalar: NDArray[Any] = value[()]
+    return scalar
+
 
     def __init__(
         self,
@@ -269,7 +278,7 @@ class Interpreter:
 
         Raises `ValueError` if there is no such tensor, or if it has no value.
         """
-        return self._interpreter.get(tensor_index, subgraph_index)
+        return _read(self._interpreter, tensor_index, subgraph_index)
 
     def tensor(self, tensor_index: int) -> Callable[[], NDArray[Any]]:
         """Returns a function that returns an array of the memory of a tensor, without a copy of inputs.
@@ -287,6 +296,8 @@ class Interpreter:
 
         With `strict`, only extents that are -1 in the input's `shape_signature` may change. Raises `ValueError` if
         `tensor_size` is no list of whole numbers, and `RuntimeError` if the input cannot have that shape.
+        A tensor without axes is a scalar of NumPy's, or an array without axes if it has strings.
+
         """
         if not hasattr(type(strict), "__bool__"):
             raise TypeError(f"strict is {strict!r}; it has to be True or False")

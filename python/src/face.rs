@@ -40,6 +40,8 @@ pub(crate) struct Face {
     /// The values of inputs that nothing reads, and of tensors that the program wrote, that arrays refer to or that no run has
     /// made yet.
     scratch: BTreeMap<usize, AlignedBuffer>,
+    /// The strings that the program set before tensors were allocated, as their content, by tensor.
+    pub(crate) early_strings: BTreeMap<usize, Vec<u8>>,
 }
 
 impl Face {
@@ -49,8 +51,8 @@ impl Face {
         let outputs: BTreeMap<usize, usize> =
             source.outputs.iter().enumerate().rev().map(|(at, it)| (*it, at)).collect();
         let place = |(tensor, it): (usize, &attache::model::Tensor)| match (inputs.get(&tensor), outputs.get(&tensor)) {
-            _ if it.constant.is_some() => Place::Constant,
             (Some(position), _) => Place::Input(*position),
+            _ if it.constant.is_some() => Place::Constant,
             (None, Some(position)) => Place::Output(*position),
             (None, None) if it.is_variable => Place::Variable,
             (None, None) => Place::Intermediate,
@@ -66,6 +68,7 @@ impl Face {
             was_run: false,
             is_inferred: false,
             scratch: BTreeMap::new(),
+            early_strings: BTreeMap::new(),
         }
     }
 
@@ -74,7 +77,9 @@ impl Face {
         let index = usize::try_from(tensor).ok().filter(|index| *index < self.places.len());
         let index = index.ok_or_else(|| {
             let count = self.places.len();
-            Fault::new(format!("there is no tensor {tensor}: the subgraph has {count} tensors, counted from 0"))
+            Fault::new(format!(
+                "Invalid tensor index {tensor} exceeds max tensor index {count}: tensors are counted from 0"
+            ))
         })?;
         Ok((index, self.places[index]))
     }

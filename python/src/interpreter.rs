@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::ThreadId;
 
-use attache::{DataType, Model};
+use attache::{DataType, Model, ModelError, ModelErrorKind};
 use numpy::{PyArray1, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -21,8 +21,8 @@ use crate::state::{Readable, Refusal, Settings, State};
 use crate::texts;
 
 /// What is said while arrays refer to memory of tensors.
-const VIEWED: &str = "arrays still refer to memory of this interpreter's tensors, which would move or change under them. \
-    Keep the function that tensor() returns, and delete its arrays and their slices before invoke(), allocate_tensors() and \
+const VIEWED: &str = "There is at least 1 reference to internal data in the interpreter in the form of a numpy array or slice, \
+    whose memory would move or change under it. Keep the function that tensor() returns, and delete its arrays and their slices before invoke(), allocate_tensors() and \
     resize_tensor_input()";
 
 /// What is said to a delegate that calls the interpreter that runs it.
@@ -177,7 +177,7 @@ impl NativeInterpreter {
 
     /// Writes strings to a tensor of them.
     fn set_strings(&self, py: Python<'_>, tensor: i64, value: &Bound<'_, PyAny>, subgraph: i64) -> PyResult<()> {
-        let texts = texts::from_python(value)?;
+        let texts = texts::from_python(value, &named(&self.0.model, tensor, subgraph))?;
         let written = self.0.with(py, |state| {
             let wanted = state.writable(tensor, subgraph)?;
             let content = texts.content?;
@@ -204,7 +204,15 @@ impl NativeInterpreter {
         delegates: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let model = py.detach(|| Model::from_path(&path));
-        let model = model.map_err(|error| Fault::new(format!("{}: {error}", path.display())).value())?;
+        let model = model.map_err(|error| {
+            let text = error.to_string();
+            let why = text.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&text);
+            Fault::new(match error.kind() {
+                ModelErrorKind::Io => format!("Could not open '{}': {why}", path.display()),
+                _ => unreadable(&error),
+            })
+            .value()
+        })?;
         Self::make(py, model, threads, preserves, delegates)
     }
 
@@ -219,7 +227,7 @@ impl NativeInterpreter {
     ) -> PyResult<Self> {
         let bytes = content.as_bytes();
         let model = py.detach(|| Model::from_bytes(bytes));
-        let model = model.map_err(|error| Fault::new(format!("model_content is no model: {error}")).value())?;
+        let model = model.map_err(|error| Fault::new(unreadable(&error)).value())?;
         Self::make(py, model, threads, preserves, delegates)
     }
 
@@ -424,7 +432,7 @@ impl NativeInterpreter {
         let nodes = self.nodes(py)?;
         let found = usize::try_from(node).ok().and_then(|node| nodes.get(node));
         let missing =
-            || Fault::new(format!("there is no node {node}: the model has {}, counted from 0", nodes.len())).value();
+            || Fault::new(format!("Invalid node index {node}: there are {}, counted from 0", nodes.len())).value();
         Ok(found.ok_or_else(missing)?.to_python(py))
     }
 
@@ -470,8 +478,14 @@ fn check_type(model: &Model, array: &Bound<'_, PyUntypedArray>, tensor: i64, sub
     if arrays::dtype_of(py, found.data_type).is_some_and(|wanted| arrays::same_type(&given, &wanted)) {
         return Ok(());
     }
-    let (name, data_type, given) = (&found.name, found.data_type, arrays::name_of(&given));
-    Err(Fault::new(format!("tensor {tensor}, '{name}', is of type {data_type}; the value is of type {given}")))
+    let (data_type, given, of) = (found.data_type, arrays::name_of(&given), named(model, tensor, subgraph));
+    Err(Fault::new(format!("Cannot set tensor: Got value of type {given} but expected type {data_type} for {of}")))
+}
+
+/// Returns what LiteRT calls a tensor in its messages.
+fn named(model: &Model, tensor: i64, subgraph: i64) -> String {
+    let name = tensor_at(model, tensor, subgraph).map_or("", |tensor| &tensor.name);
+    format!("input {tensor}, name: {name}")
 }
 
 /// Checks that an array has the shape of a tensor.
@@ -480,8 +494,25 @@ fn check_shape(given: &[usize], wanted: &Readable) -> Result<(), Fault> {
         return Ok(());
     }
     let (tensor, shape) = (wanted.tensor, &wanted.shape);
+    let differs = given.iter().zip(shape).position(|(given, wanted)| given != wanted);
+    let what = match differs.filter(|_| given.len() == shape.len()) {
+        Some(axis) => {
+            format!("Got {} but expected {} for dimension {axis} of input {tensor}.", given[axis], shape[axis])
+        }
+        None => format!("Got {} but expected {} for input {tensor}.", given.len(), shape.len()),
+    };
     Err(Fault::new(format!(
-        "tensor {tensor} has the shape {shape:?}; the value has the shape {given:?}. Reshape the value, or call \
+        "Cannot set tensor: Dimension mismatch. {what} Reshape the value from {given:?} to {shape:?}, or call \
          resize_tensor_input() and allocate_tensors() for another shape"
     )))
+}
+
+/// Returns what is said of a model that cannot be read, in the words of LiteRT if it is none.
+fn unreadable(error: &ModelError) -> String {
+    match error.kind() {
+        ModelErrorKind::NotTflite | ModelErrorKind::Corrupt => {
+            format!("The model is not a valid Flatbuffer buffer: {error}")
+        }
+        _ => error.to_string(),
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use attache::{DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement};
+use attache::{Constant, DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement};
 use attache_base::AlignedBuffer;
 use attache_external::ExternalDelegate;
 
@@ -11,12 +11,22 @@ use crate::access::Access;
 use crate::face::{Face, Place};
 use crate::fault::Fault;
 
-/// What is said of tensors without memory.
-const NO_DATA: &str =
-    "the tensor has no memory yet: call allocate_tensors(), and again after each resize_tensor_input()";
+/// What is said of tensors without memory that are read, in the words of LiteRT, which programs know.
+const NO_DATA: &str = "Tensor data is null. Run allocate_tensors() first, and again after each resize_tensor_input()";
+
+/// What is said of tensors without memory that are set.
+const NO_MEMORY: &str = "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first, and again after \
+    each resize_tensor_input()";
 
 /// What is said of outputs whose size follows from a run.
-const NO_RUN: &str = "the tensor has no memory before the first run, which decides its size: call invoke()";
+const NO_RUN: &str = "Tensor data is null before the first run, which decides its size: call invoke()";
+
+/// What is said of a subgraph that cannot run yet.
+const NOT_READY: &str =
+    "Invoke called on model that is not ready. Call allocate_tensors(), and again after each resize_tensor_input()";
+
+/// What is said of a damaged constant.
+const SHORT: &str = "the constant is smaller than its shape";
 
 /// What an interpreter is built with.
 #[derive(Clone, Default)]
@@ -126,7 +136,9 @@ impl State {
         let count = self.model.subgraphs().len();
         let index = usize::try_from(subgraph).ok().filter(|index| *index < count);
         let index = index.ok_or_else(|| {
-            Fault::new(format!("there is no subgraph {subgraph}: the model has {count}, counted from 0"))
+            Fault::new(format!(
+                "Invalid subgraph index {subgraph} exceeds max subgraph index {count}: they are counted from 0"
+            ))
         })?;
         let face = self.faces.entry(index).or_insert_with(|| Face::new(&self.model, index));
         Ok((face, &mut self.interpreter))
@@ -162,6 +174,7 @@ impl State {
             return Ok(());
         }
         face.shapes[tensor].clone_from(&extents);
+        face.early_strings.remove(&tensor);
         face.changes.insert(position, extents);
         face.is_allocated = false;
         Ok(())
@@ -172,14 +185,18 @@ impl State {
         let signature = self.model.subgraphs()[subgraph].tensors[tensor].shape_signature.clone();
         let now = self.face(subgraph as i64)?.shapes[tensor].iter().map(|extent| i32::try_from(*extent).unwrap_or(-1));
         let fixed: Vec<i32> = signature.filter(|signature| !signature.is_empty()).unwrap_or_else(|| now.collect());
-        let fits = fixed.len() == shape.len()
-            && fixed.iter().zip(shape).all(|(fixed, extent)| matches!(fixed, -1) || fixed == extent);
-        if fits {
-            return Ok(());
-        }
+        let differs = |(fixed, extent): (&i32, &i32)| *fixed != -1 && fixed != extent;
+        let place = fixed.iter().zip(shape).position(differs);
+        let what = match place {
+            None if fixed.len() == shape.len() => return Ok(()),
+            Some(axis) if fixed.len() == shape.len() => {
+                format!("dimension {axis} of tensor {tensor} with value {} to {}", fixed[axis], shape[axis])
+            }
+            _ => format!("tensor {tensor} to {shape:?}"),
+        };
         Err(Fault::new(format!(
-            "tensor {tensor} cannot be resized to {shape:?}: with strict=True only extents that are -1 in its \
-             shape_signature, {fixed:?}, can be changed"
+            "Attempting to resize {what}. ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1. \
+             They are those of its shape_signature, {fixed:?}, and strict=False allows others"
         )))
     }
 
@@ -203,6 +220,15 @@ impl State {
         face.forget_resized();
         let changes = std::mem::take(&mut face.changes);
         face.settled.extend(changes);
+        for (tensor, content) in std::mem::take(&mut face.early_strings) {
+            let is_written = match face.places[tensor] {
+                Place::Input(position) => access.write(position, &content)?,
+                _ => false,
+            };
+            if !is_written {
+                face.scratch(tensor, content.len())?.copy_from_slice(&content);
+            }
+        }
         face.note_shapes(&access);
         (face.is_allocated, face.has_memory, face.is_inferred, face.was_run) = (true, true, false, false);
         Ok(())
@@ -217,7 +243,7 @@ impl State {
         match failure {
             Some(failure) => Err(Fault(failure)),
             None => {
-                self.interpreter = Some(built?);
+                self.interpreter = Some(built.map_err(|error| unprepared(&self.model, &error))?);
                 Ok(())
             }
         }
@@ -226,8 +252,7 @@ impl State {
     /// Runs a subgraph.
     pub(crate) fn invoke(&mut self, subgraph: i64) -> Result<(), Fault> {
         if !self.face(subgraph)?.is_allocated {
-            let text = "the model cannot run yet: call allocate_tensors(), and again after each resize_tensor_input()";
-            return Err(Fault::new(text));
+            return Err(Fault::new(NOT_READY));
         }
         let (face, mut access) = self.ready(subgraph)?;
         face.forget_outputs();
@@ -276,16 +301,34 @@ impl State {
         Ok(())
     }
 
+    /// Returns the value that a tensor has in the file: that of a constant, or that of an input before tensors are allocated.
+    fn in_file(&mut self, tensor: usize, subgraph: i64) -> Result<Option<&Constant>, Fault> {
+        let face = self.face(subgraph)?;
+        let is_there = match face.places[tensor] {
+            Place::Constant => true,
+            Place::Input(position) => !face.has_memory && !face.changes.contains_key(&position),
+            Place::Output(_) | Place::Variable | Place::Intermediate => false,
+        };
+        let index = face.index;
+        Ok(self.model.subgraphs()[index].tensors[tensor].constant.as_ref().filter(|_| is_there))
+    }
+
     /// Returns what is needed to read a tensor, if it has a value.
     pub(crate) fn readable(&mut self, tensor: i64, subgraph: i64) -> Result<Readable, Fault> {
         let face = self.face(subgraph)?;
         let (tensor, place) = face.place(tensor)?;
         let (index, mut shape) = (face.index, face.shapes[tensor].clone());
-        if place != Place::Constant && !face.is_ready(place) {
-            return Err(Fault::new(NO_DATA));
+        let (is_ready, is_early) = (face.is_ready(place), face.early_strings.contains_key(&tensor));
+        if !is_ready && !is_early && self.in_file(tensor, subgraph)?.is_none() {
+            // As in LiteRT, what has no bytes needs no memory.
+            let data_type = self.model.subgraphs()[index].tensors[tensor].data_type;
+            return match size_of(data_type, &shape)? {
+                0 if data_type.bits().is_some() => Ok(Readable { tensor, data_type, size: 0, shape }),
+                _ => Err(Fault::new(NO_DATA)),
+            };
         }
         let preserves = self.settings.preserves;
-        if let Place::Intermediate = place {
+        if let (Place::Intermediate, false) = (place, is_early) {
             let (face, access) = self.ready(subgraph)?;
             let kept = access.kept(tensor)?.map(|(kept, _)| kept.to_vec());
             let was_run = face.was_run;
@@ -296,10 +339,12 @@ impl State {
                 None => return Err(no_value(tensor, preserves)),
             }
         }
-        if let Place::Output(position) = place {
+        if let (Place::Output(position), false) = (place, is_early) {
+            let has_strings = self.model.subgraphs()[index].tensors[tensor].data_type == DataType::String;
             let (face, access) = self.ready(subgraph)?;
             let is_open = access.is_dynamic(position) && access.output_bytes(position)?.is_none();
-            if is_open && face.own_memory(tensor).is_none() {
+            let has_elements = access.output_info(position).is_none_or(|info| info.shape.elements() > 0);
+            if is_open && (has_elements || has_strings) && face.own_memory(tensor).is_none() {
                 return Err(Fault::new(NO_RUN));
             }
         }
@@ -313,14 +358,14 @@ impl State {
     /// Copies the value of a tensor to `into`, which has its size.
     pub(crate) fn read(&mut self, readable: &Readable, subgraph: i64, into: &mut [u8]) -> Result<(), Fault> {
         let (tensor, size) = (readable.tensor, into.len());
-        let place = self.face(subgraph)?.places[tensor];
-        if place == Place::Constant {
-            let index = self.face(subgraph)?.index;
-            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
-            let bytes = constant.and_then(|constant| constant.bytes.get(..size));
-            into.copy_from_slice(bytes.ok_or_else(|| Fault::new("the constant is smaller than its shape"))?);
+        if into.is_empty() {
             return Ok(());
         }
+        if let Some(constant) = self.in_file(tensor, subgraph)? {
+            into.copy_from_slice(constant.bytes.get(..size).ok_or_else(|| Fault::new(SHORT))?);
+            return Ok(());
+        }
+        let place = self.face(subgraph)?.places[tensor];
         let (face, mut access) = self.ready(subgraph)?;
         if let Some(bytes) = face.own_memory(tensor).filter(|bytes| bytes.len() == size) {
             into.copy_from_slice(bytes);
@@ -349,11 +394,13 @@ impl State {
     /// Returns the content of a tensor of strings.
     pub(crate) fn strings(&mut self, readable: &Readable, subgraph: i64) -> Result<Vec<u8>, Fault> {
         let tensor = readable.tensor;
-        let (index, place) = (self.face(subgraph)?.index, self.face(subgraph)?.places[tensor]);
-        if place == Place::Constant {
-            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
-            return Ok(constant.map(|constant| constant.bytes.to_vec()).unwrap_or_default());
+        if let Some(content) = self.face(subgraph)?.early_strings.get(&tensor) {
+            return Ok(content.clone());
         }
+        if let Some(constant) = self.in_file(tensor, subgraph)? {
+            return Ok(constant.bytes.to_vec());
+        }
+        let place = self.face(subgraph)?.places[tensor];
         let (face, mut access) = self.ready(subgraph)?;
         if let Some(content) = face.own_memory(tensor) {
             return Ok(content.to_vec());
@@ -371,20 +418,30 @@ impl State {
     pub(crate) fn writable(&mut self, tensor: i64, subgraph: i64) -> Result<Readable, Fault> {
         let face = self.face(subgraph)?;
         let (tensor, place) = face.place(tensor)?;
-        let (index, shape, is_ready) = (face.index, face.shapes[tensor].clone(), face.is_ready(place));
+        let (index, shape) = (face.index, face.shapes[tensor].clone());
         if matches!(place, Place::Constant | Place::Intermediate) {
             let what = if place == Place::Constant { "a constant of the file" } else { "computed by the model" };
             return Err(Fault::new(format!("tensor {tensor} cannot be set: it is {what}")));
-        }
-        if !is_ready {
-            return Err(Fault::new(NO_DATA));
         }
         let data_type = self.model.subgraphs()[index].tensors[tensor].data_type;
         Ok(Readable { tensor, data_type, size: size_of(data_type, &shape)?, shape })
     }
 
-    /// Copies bytes to a tensor, which has their size. `is_seen` says that arrays refer to the memory of tensors.
+    /// Copies bytes to a tensor, which has their size. `is_seen` says that arrays refer to the memory of tensors. Strings wait
+    /// until tensors are allocated, as in LiteRT.
     pub(crate) fn write(&mut self, tensor: usize, subgraph: i64, bytes: &[u8], is_seen: bool) -> Result<(), Fault> {
+        let face = self.face(subgraph)?;
+        if !face.is_ready(face.places[tensor]) {
+            let index = face.index;
+            return match self.model.subgraphs()[index].tensors[tensor].data_type {
+                DataType::String => {
+                    self.face(subgraph)?.early_strings.insert(tensor, bytes.to_vec());
+                    Ok(())
+                }
+                _ if bytes.is_empty() => Ok(()),
+                _ => Err(Fault::new(NO_MEMORY)),
+            };
+        }
         let (face, mut access) = self.ready(subgraph)?;
         let is_written = match face.places[tensor] {
             // An array sees the memory of the host. A device may have another.
@@ -423,11 +480,11 @@ impl State {
     pub(crate) fn address(&mut self, readable: &Readable, subgraph: i64) -> Result<Address, Fault> {
         let (tensor, size) = (readable.tensor, readable.size);
         let fixed = |bytes: &[u8]| Address { data: bytes.as_ptr().cast_mut(), is_writable: false };
-        if self.face(subgraph)?.places[tensor] == Place::Constant {
-            let index = self.face(subgraph)?.index;
-            let constant = self.model.subgraphs()[index].tensors[tensor].constant.as_ref();
-            let bytes = constant.and_then(|constant| constant.bytes.get(..size));
-            return bytes.map(fixed).ok_or_else(|| Fault::new("the constant is smaller than its shape"));
+        if size == 0 {
+            return Ok(Address { data: std::ptr::dangling_mut::<u128>().cast(), is_writable: true });
+        }
+        if let Some(constant) = self.in_file(tensor, subgraph)? {
+            return constant.bytes.get(..size).map(fixed).ok_or_else(|| Fault::new(SHORT));
         }
         let (face, mut access) = self.ready(subgraph)?;
         let found = match face.places[tensor] {
@@ -498,15 +555,33 @@ fn copy(into: &mut [u8], bytes: &[u8]) -> bool {
 
 fn no_value(tensor: usize, preserves: bool) -> Fault {
     let remedy = match preserves {
-        true => "no run has computed it, or graph passes removed the operator that computes it",
-        false => "intermediate tensors are kept with experimental_preserve_all_tensors=True",
+        true => "No run has computed it, or graph passes removed the operator that computes it",
+        false => "Intermediate tensors are kept with experimental_preserve_all_tensors=True",
     };
-    Fault::new(format!("tensor {tensor}, neither an input nor an output, has no value: {remedy}"))
+    Fault::new(format!("Tensor data is null: tensor {tensor}, neither an input nor an output, has no value. {remedy}"))
 }
 
 fn has_custom(model: &Model) -> bool {
     let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
     operators.any(|operator| operator.code.custom.is_some())
+}
+
+/// Returns what is said of a model that cannot be prepared, beginning with the words of LiteRT where a custom operator is
+/// missing.
+fn unprepared(model: &Model, error: &Error) -> Fault {
+    let text = error.to_string();
+    let mut operators = model.subgraphs().iter().flat_map(|subgraph| &subgraph.operators);
+    let is_missing = |name: &&str| error.kind() == ErrorKind::Unsupported && text.contains(&format!("({name}): "));
+    let missing = operators.find_map(|operator| operator.code.custom.as_deref().filter(is_missing));
+    Fault::new(match missing {
+        Some(name) if name.starts_with("Flex") => {
+            format!(
+                "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter. {text}"
+            )
+        }
+        Some(name) => format!("Encountered unresolved custom op: {name}. {text}"),
+        None => text,
+    })
 }
 
 /// Returns the size in bytes of a tensor of this type and shape.

@@ -16,8 +16,8 @@ pub(crate) struct Texts {
     pub(crate) content: Result<Vec<u8>, Fault>,
 }
 
-/// Reads a value that stands for strings.
-pub(crate) fn from_python(value: &Bound<'_, PyAny>) -> PyResult<Texts> {
+/// Reads a value that stands for the strings of a tensor, which messages name `of`.
+pub(crate) fn from_python(value: &Bound<'_, PyAny>, of: &str) -> PyResult<Texts> {
     let numpy = value.py().import("numpy")?;
     // Without a type, NumPy would drop zero bytes at the end of strings.
     let array = match value.is_instance(&numpy.getattr("ndarray")?)? {
@@ -27,18 +27,24 @@ pub(crate) fn from_python(value: &Bound<'_, PyAny>) -> PyResult<Texts> {
     let array = array.cast_into::<PyUntypedArray>()?;
     let (shape, kind) = (array.shape().to_vec(), array.dtype().kind());
     if !b"SUOT".contains(&kind) {
-        let text =
-            format!("a tensor of type STRING takes strings; the value is of type {}", arrays::name_of(&array.dtype()));
+        let given = arrays::name_of(&array.dtype());
+        let text = format!("Cannot set tensor: Got value of type {given} but expected type STRING for {of}");
         return Ok(Texts { shape, content: Err(Fault::new(text)) });
+    }
+    if (kind, &shape[..]) == (b'S', &[]) {
+        // All bytes of the one string, also zeros at its end, as in LiteRT.
+        let text = array.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+        return Ok(Texts { shape, content: encoded(&[text.as_bytes().to_vec()]) });
     }
     let elements = array.call_method1("astype", ("O",))?.call_method0("ravel")?.call_method0("tolist")?;
     let elements = elements.cast_into::<PyList>()?;
     let content = elements.iter().map(|element| bytes_of(&element)).collect::<Result<Vec<_>, _>>();
-    let content = content.and_then(|texts| {
-        let encoded = strings::encoded(texts.iter().map(Vec::as_slice));
-        encoded.ok_or_else(|| Fault::new("the strings exceed 2 GiB; pass fewer or shorter ones"))
-    });
-    Ok(Texts { shape, content })
+    Ok(Texts { shape, content: content.and_then(|texts| encoded(&texts)) })
+}
+
+fn encoded(texts: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
+    let encoded = strings::encoded(texts.iter().map(Vec::as_slice));
+    encoded.ok_or_else(|| Fault::new("the strings exceed 2 GiB; pass fewer or shorter ones"))
 }
 
 fn bytes_of(element: &Bound<'_, PyAny>) -> Result<Vec<u8>, Fault> {

@@ -70,9 +70,10 @@ def unused():
     return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [2])], [0, 1], [2])])
 
 
-def passed(dtype):
+def passed(dtype, shape=(2, 3)):
     """An input that is the output, of any type."""
-    return writer.model([Subgraph([Tensor("x", [2, 3], dtype)], [], [0], [0])])
+    signature = Signature("same", {"x": 0}, {"y": 0})
+    return writer.model([Subgraph([Tensor("x", list(shape), dtype)], [], [0], [0])], [signature])
 
 
 def twice():

@@ -145,7 +145,7 @@ def test_resize_that_fails_can_be_repaired():
     interpreter.resize_tensor_input(0, [1, 5])
     with pytest.raises(RuntimeError):
         interpreter.allocate_tensors()
-    with pytest.raises(RuntimeError, match="call allocate_tensors"):
+    with pytest.raises(RuntimeError, match="Call allocate_tensors"):
         interpreter.invoke()
     interpreter.resize_tensor_input(0, [2, 3])
     interpreter.allocate_tensors()
@@ -156,6 +156,49 @@ def test_constants_are_read_without_allocation():
     interpreter = attache.Interpreter(model_content=samples.chain())
     assert interpreter.get_tensor(2).tolist() == [1, 2, 3]
     assert interpreter.tensor(2)().tolist() == [1, 2, 3]
+
+
+def test_the_data_of_an_input_is_its_first_value():
+    interpreter = attache.Interpreter(model_content=samples.with_data())
+    assert interpreter.get_tensor(0).tolist() == [1, -2] == interpreter.tensor(0)().tolist()
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert (interpreter.get_tensor(0).tolist(), interpreter.get_tensor(1).tolist()) == ([1, -2], [1, 0])
+    assert run(interpreter, np.array([-3, 4], np.float32))[0].tolist() == [0, 4]
+    assert interpreter.get_tensor(0).tolist() == [-3, 4]
+    interpreter.resize_tensor_input(0, [3])
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_tensor(1).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "float16"])
+def test_tensors_without_axes_are_scalars(dtype):
+    interpreter = ready(samples.passed(dtype, ()))
+    value = np.array(1, dtype)
+    interpreter.set_tensor(0, value)
+    for read in [interpreter.get_tensor(0), interpreter.get_signature_runner()(x=value)["y"]]:
+        assert type(read) is np.dtype(dtype).type and read == value[()]
+    # The short way has arrays.
+    result = attache.Model(samples.passed(dtype, ())).run(value)
+    assert isinstance(result, np.ndarray) and result.shape == ()
+
+
+def test_what_has_no_elements_needs_no_memory():
+    interpreter, nothing = attache.Interpreter(model_content=samples.passed("float32", (0, 3))), np.zeros([0, 3], np.float32)
+    interpreter.set_tensor(0, nothing)
+    assert interpreter.get_tensor(0).shape == interpreter.tensor(0)().shape == (0, 3)
+    with pytest.raises(ValueError):
+        interpreter.set_tensor(0, np.zeros([3, 0], np.float32))
+    interpreter.allocate_tensors()
+    assert run(interpreter, nothing)[0].shape == (0, 3)
+
+
+def test_outputs_of_unknown_shape_are_empty_before_the_first_run():
+    interpreter = ready(samples.reshaped())
+    assert interpreter.get_tensor(2).shape == interpreter.tensor(2)().shape == (0, 0)
+    values = np.arange(4, dtype=np.float32), np.array([2, 2], np.int32)
+    assert run(interpreter, *values)[0].tolist() == [[0, 1], [2, 3]]
 
 
 def test_a_reset_leaves_resource_variables():
@@ -231,7 +274,7 @@ def test_views():
     assert not interpreter._safe_to_run() and view.flags.writeable and not view.flags.owndata
     other = view[1:]
     del view
-    with pytest.raises(RuntimeError, match="arrays still refer to memory"):
+    with pytest.raises(RuntimeError, match="at least 1 reference to internal data"):
         interpreter.invoke()
     # What is set while an array refers to the memory is seen by it.
     interpreter.set_tensor(0, np.full([2, 3], 9, np.float32))
@@ -313,7 +356,7 @@ def test_large_values_are_set_and_read():
     value = np.random.default_rng(1).random((rows, 3), np.float32)
     np.testing.assert_array_equal(run(interpreter, value)[0], value * np.array([1, 2, 3], np.float32))
     for wrong in [value.astype(np.float64), value[1:]]:
-        with pytest.raises(ValueError, match="tensor 0"):
+        with pytest.raises(ValueError, match="input 0"):
             interpreter.set_tensor(0, wrong)
 
 

@@ -177,6 +177,20 @@ def test_what_a_reset_leaves(litert, path):
         compare_runs(*interpreters, values)
 
 
+@pytest.mark.parametrize("make", [samples.twice, samples.with_data, samples.reshaped])
+def test_unusual_inputs_and_outputs(litert, tmp_path, make):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(make())
+    theirs, ours = pair(litert, path)
+    theirs.allocate_tensors(), ours.allocate_tensors()
+    compare_details(theirs, ours)
+    for detail in ours.get_output_details():
+        assert theirs.get_tensor(detail["index"]).shape == ours.get_tensor(detail["index"]).shape
+    if make is samples.with_data:
+        theirs.invoke(), ours.invoke()
+        assert theirs.get_tensor(1).tolist() == ours.get_tensor(1).tolist()
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_details_of_shared_model(litert, shared, name):
     if name in WITHOUT_ORACLE:

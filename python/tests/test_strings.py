@@ -66,6 +66,37 @@ def test_what_is_no_array_of_strings_of_the_shape(value):
     assert interpreter.get_tensor(0).tolist() == TEXTS
 
 
+def test_one_string_keeps_all_its_bytes():
+    interpreter = ready(samples.passed("string", ()))
+    for text in [b"abcd" + bytes(16), b"", b"a"]:
+        interpreter.set_tensor(0, np.array(text, f"S{max(len(text), 1)}"))
+        read = interpreter.get_tensor(0)
+        assert isinstance(read, np.ndarray) and read.shape == () and read.item(0) == (text or b"\0")
+
+
+def test_they_may_be_set_before_tensors_are_allocated():
+    interpreter = attache.Interpreter(model_content=gather())
+    interpreter.set_tensor(0, of_texts())
+    assert interpreter.get_tensor(0).tolist() == TEXTS
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(0).tolist() == TEXTS
+    interpreter.set_tensor(1, np.array([1, 0], np.int32))
+    interpreter.invoke()
+    assert interpreter.get_tensor(2).tolist() == TEXTS[::-1]
+    # Those of another shape wait for the next allocation, and are lost with a resize.
+    interpreter.resize_tensor_input(0, [1, 3])
+    with pytest.raises(ValueError, match="Dimension mismatch"):
+        interpreter.set_tensor(0, of_texts())
+    interpreter.set_tensor(0, of_texts()[:1])
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(0).tolist() == TEXTS[:1]
+    interpreter.resize_tensor_input(0, [2, 3])
+    interpreter.set_tensor(0, of_texts())
+    interpreter.resize_tensor_input(0, [3, 3])
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(0).tolist() == [[b""] * 3] * 3
+
+
 def test_resized_and_run_again():
     interpreter = ready(gather())
     for rows in [5, 1, 3]:

@@ -12,7 +12,7 @@ TYPES = {
     "complex64": 8, "int8": 9, "float64": 10, "uint64": 12, "resource": 13, "variant": 14, "uint32": 15, "uint16": 16,
     "int4": 17, "bfloat16": 18,
 }
-ADD, CUSTOM, GATHER, MUL, RELU = 0, 32, 36, 18, 19
+ADD, CUSTOM, GATHER, MUL, RELU, RESHAPE = 0, 32, 36, 18, 19, 22
 
 
 @dataclasses.dataclass
