@@ -7,6 +7,7 @@ import ctypes
 import enum
 import os
 import platform
+import warnings
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -50,6 +51,8 @@ class Delegate:
         if platform.python_implementation() != "CPython":
             raise RuntimeError("delegates of others need CPython, where objects end as soon as nothing refers to them")
         self._plugin = _Plugin(library)
+        # The name that programs for LiteRT know.
+        self._library = self._plugin.loaded
         self._address: Optional[int] = self._plugin.create(options or {})
 
     def __del__(self) -> None:
@@ -75,9 +78,9 @@ class _Plugin:
 
     def __init__(self, library: str) -> None:
         _export_functions()
-        loaded = ctypes.CDLL(library)
-        self._create = _CREATE(("tflite_plugin_create_delegate", loaded))
-        self._destroy = _DESTROY(("tflite_plugin_destroy_delegate", loaded))
+        self.loaded = ctypes.CDLL(library)
+        self._create = _CREATE(("tflite_plugin_create_delegate", self.loaded))
+        self._destroy = _DESTROY(("tflite_plugin_destroy_delegate", self.loaded))
         self._name = library
 
     def create(self, options: dict[Any, Any]) -> int:
@@ -105,8 +108,11 @@ def _export_functions() -> None:
 
 
 def load_delegate(library: str, options: Optional[dict[Any, Any]] = None) -> Delegate:
-    """Loads a delegate that others built: another way to write `Delegate(library, options)`."""
-    return Delegate(library, options)
+    """Loads a delegate that others built, as `Delegate(library, options)`, and names the library where it makes none."""
+    try:
+        return Delegate(library, options)
+    except ValueError as error:
+        raise ValueError(f"Failed to load delegate from {library}\n{error}") from error
 
 
 class GpuDelegate:
@@ -145,12 +151,14 @@ class SignatureRunner:
     """Runs a signature of a model, by the names of its inputs and outputs. `Interpreter.get_signature_runner` makes it."""
 
     def __init__(self, interpreter: Optional[Interpreter] = None, signature_key: Optional[str] = None) -> None:
-        if not (interpreter and signature_key):
-            raise ValueError("a SignatureRunner needs an interpreter and the key of a signature")
+        if not interpreter:
+            raise ValueError("None interpreter provided. A SignatureRunner needs one, and the key of a signature")
+        if not signature_key:
+            raise ValueError("None signature_key provided. A SignatureRunner needs the key of a signature")
         self._native = interpreter._interpreter
         signatures = self._native.signatures()
         if signature_key not in signatures:
-            raise ValueError(f"there is no signature {signature_key!r}; the model has {_listed(signatures)}")
+            raise ValueError(f'Invalid signature_key provided: "{signature_key}". The model has {_listed(signatures)}')
         self._takes, self._gives = signatures[signature_key]["inputs"], signatures[signature_key]["outputs"]
         self._subgraph = self._native.signature_subgraph(signature_key)
 
@@ -160,8 +168,13 @@ class SignatureRunner:
         Inputs take the shapes of the arrays. Raises `ValueError` for wrong names or types, and `RuntimeError` if the model
         cannot run with these shapes.
         """
-        if kwargs.keys() != self._takes.keys():
-            raise ValueError(f"the inputs of this signature are {_listed(self._takes)}; given are {_listed(kwargs)}")
+        if len(kwargs) != len(self._takes):
+            raise ValueError(
+                f"Invalid number of inputs provided for running a SignatureDef, expected {len(self._takes)} vs provided "
+                f"{len(kwargs)}: the inputs are {_listed(self._takes)}; given are {_listed(kwargs)}"
+            )
+        for name in kwargs.keys() - self._takes.keys():
+            raise ValueError(f"Invalid Input name ({name}) for SignatureDef: the inputs are {_listed(self._takes)}")
         for name, value in kwargs.items():
             if not hasattr(value, "shape"):
                 raise AttributeError(f"input {name!r} is a {type(value).__name__}; it has to be an array of NumPy")
@@ -190,6 +203,15 @@ def prepare(native: _attache.NativeInterpreter, subgraph: int, shapes: Mapping[i
     native.allocate(subgraph)
 
 
+def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDArray[Any]:
+    """Returns a copy of a tensor: as in LiteRT, NumPy's scalar for one without axes, unless it has strings."""
+    value = native.get(tensor, subgraph)
+    if value.shape or value.dtype.hasobject:
+        return value
+    scalar: NDArray[Any] = value[()]
+    return scalar
+
+
 def _listed(names: Iterable[str]) -> str:
     """Returns names as a text for messages."""
     return ", ".join(map(repr, names)) or "none"
@@ -202,15 +224,6 @@ class Interpreter:
     `ai_edge_litert.interpreter.Interpreter`. Methods of one interpreter wait for each other if several threads call them; to
     run at the same time, threads have interpreters of their own.
     """
-
-def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDArray[Any]:
-    """Returns a copy of a tensor: as in LiteRT, NumPy's scalar for one without axes, unless it has strings."""
-    value = native.get(tensor, subgraph)
-    if value.shape or value.dtype.hasobject:
-        return value
-    scalar: NDArray[Any] = value[()]
-    return scalar
-
 
     def __init__(
         self,
@@ -237,14 +250,21 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
         resolver = experimental_op_resolver_type
         # That of another package means the same.
         if type(resolver).__name__ != "OpResolverType":
-            raise ValueError(f"experimental_op_resolver_type is {resolver!r}; it has to be one of OpResolverType")
+            raise ValueError(f"Unrecognized passed in op resolver type: {resolver}. It has to be one of OpResolverType")
         _check_threads(num_threads)
-        if bool(model_path) == bool(model_content):
-            given = "both are given" if model_path else "neither is given, or it is empty"
-            raise ValueError(f"a model is given either as model_path or as model_content; {given}")
+        if model_path and model_content:
+            raise ValueError("Can't both provide `model_path` and `model_content`: they may be different models")
+        if not (model_path or model_content):
+            raise ValueError("`model_path` or `model_content` must be specified. Neither is given, or it is empty")
         self._experimental_compress_quantization_zero_points = experimental_compress_quantization_zero_points
-        delegates = [_native_delegate(delegate) for delegate in experimental_delegates or ()]
+        self._delegates = list(experimental_delegates or ())
+        delegates = [_native_delegate(delegate) for delegate in self._delegates]
         preserves = bool(experimental_preserve_all_tensors)
+        if preserves and resolver.name in ("AUTO", "BUILTIN"):
+            warnings.warn(
+                "Enabling `experimental_preserve_all_tensors` with the BUILTIN or AUTO op resolver is intended for debugging: it "
+                "takes memory for all intermediate tensors", stacklevel=2,
+            )
         if model_content:
             make = _attache.NativeInterpreter.from_content
             self._interpreter = make(model_content, num_threads, preserves, delegates)
@@ -276,6 +296,8 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> NDArray[Any]:
         """Returns a copy of an output of the last run, of an input, of a constant, or of a tensor that was preserved.
 
+        A tensor without axes is a scalar of NumPy's, or an array without axes if it has strings.
+
         Raises `ValueError` if there is no such tensor, or if it has no value.
         """
         return _read(self._interpreter, tensor_index, subgraph_index)
@@ -296,8 +318,6 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
 
         With `strict`, only extents that are -1 in the input's `shape_signature` may change. Raises `ValueError` if
         `tensor_size` is no list of whole numbers, and `RuntimeError` if the input cannot have that shape.
-        A tensor without axes is a scalar of NumPy's, or an array without axes if it has strings.
-
         """
         if not hasattr(type(strict), "__bool__"):
             raise TypeError(f"strict is {strict!r}; it has to be True or False")
@@ -333,7 +353,9 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
         """
         native, count = self._interpreter, self.num_subgraphs()
         if not 0 <= subgraph_index < count:
-            raise ValueError(f"there is no subgraph {subgraph_index}: the model has {count}, counted from 0")
+            raise ValueError(
+                f"subgraph_index is out of range: {subgraph_index} for the model, which has {count} subgraphs, counted from 0"
+            )
 
         def described() -> Iterator[Details]:
             for tensor in range(native.tensor_count(subgraph_index)):
@@ -361,7 +383,10 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
         if signature_key is None:
             keys = list(self._interpreter.signatures())
             if len(keys) != 1:
-                raise ValueError(f"signature_key is needed, as the model does not have one signature; it has {_listed(keys)}")
+                raise ValueError(
+                    f"SignatureDef signature_key is None and model has {len(keys)} Signatures. None is only allowed when the "
+                    f"model has 1 SignatureDef. It has {_listed(keys)}"
+                )
             signature_key = keys[0]
         return SignatureRunner(self, signature_key)
 
@@ -378,8 +403,8 @@ def _read(native: _attache.NativeInterpreter, tensor: int, subgraph: int) -> NDA
         """Raises `RuntimeError` while arrays refer to memory of tensors."""
         if not self._interpreter.is_safe():
             raise RuntimeError(
-                "arrays still refer to memory of this interpreter's tensors. Keep the function that tensor() returns, and "
-                "delete its arrays and their slices first."
+                "There is at least 1 reference to internal data in the interpreter in the form of a numpy array or slice. "
+                "Keep the function that tensor() returns, and delete its arrays and their slices first."
             )
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> Details:
@@ -411,9 +436,11 @@ class InterpreterWithCustomOps(Interpreter):
     def __init__(self, custom_op_registerers: Optional[Sequence[Any]] = None, **kwargs: Any) -> None:
         """Raises `ValueError` if there are registerers: they register kernels in an interpreter of LiteRT's."""
         if custom_op_registerers:
+            name = next((name for name in custom_op_registerers if isinstance(name, str)), None)
+            looked_up = "" if name is None else f"Looking up symbol '{name}' failed: "
             raise ValueError(
-                "custom_op_registerers register kernels in an interpreter of LiteRT's, which this is not. Attaché takes custom "
-                "operators in Rust (attache::OpResolver) and in C (TfLiteInterpreterOptionsAddRegistrationExternal)."
+                f"{looked_up}custom_op_registerers register kernels in an interpreter of LiteRT's, which this is not. Attaché "
+                "takes custom operators in Rust (attache::OpResolver) and in C (TfLiteInterpreterOptionsAddRegistrationExternal)."
             )
         super().__init__(**kwargs)
 
@@ -422,7 +449,9 @@ def _check_threads(threads: Any) -> None:
     """Checks a number of threads. As in LiteRT, one that no `int` of C holds is of a wrong type."""
     if threads is None:
         return
-    if not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"num_threads is {threads!r}; it has to be an int, 1 or more")
+    if not isinstance(threads, int):
+        raise ValueError(f"type of num_threads should be int; it is {threads!r}")
+    if threads < 1:
+        raise ValueError(f"num_threads should >= 1; it is {threads!r}")
     if threads >= 2**31:
         raise TypeError(f"num_threads is {threads}; it has to be an int of 32 bits")

@@ -29,7 +29,7 @@ impl NativeModel {
     #[staticmethod]
     fn from_path(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let model = py.detach(|| Model::from_path(&path)).map_err(|error| {
-            let text = format!("{}: {error}", path.display());
+            let text = error.to_string();
             match error.kind() {
                 attache::ModelErrorKind::Io => PyOSError::new_err(text),
                 _ => PyValueError::new_err(text),

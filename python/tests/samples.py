@@ -52,10 +52,10 @@ def repeated(signature=None):
     return writer.model([subgraph], [signature] if signature else [])
 
 
-def custom():
+def custom(name="Unheard"):
     """A custom operator that nobody registers."""
     tensors = [Tensor("x", [2]), Tensor("y", [2])]
-    return writer.model([Subgraph(tensors, [Operator("Unheard", [0], [1])], [0], [1])])
+    return writer.model([Subgraph(tensors, [Operator(name, [0], [1])], [0], [1])])
 
 
 def unknown():
@@ -81,6 +81,19 @@ def twice():
     signature = Signature("twice", {"left": 0, "right": 0}, {"y": 1})
     subgraph = Subgraph([Tensor("x", [2]), Tensor("y", [2])], [Operator(writer.ADD, [0, 0], [1])], [0, 0], [1])
     return writer.model([subgraph], [signature])
+
+
+def with_data():
+    """`y = relu(x)`, where the file has data for the input."""
+    data = np.array([1, -2], np.float32).tobytes()
+    tensors = [Tensor("x", [2], data=data), Tensor("y", [2])]
+    return writer.model([Subgraph(tensors, [Operator(writer.RELU, [0], [1])], [0], [1])])
+
+
+def reshaped():
+    """The elements of `x` in a shape that a run learns."""
+    tensors = [Tensor("x", [4]), Tensor("shape", [2], "int32"), Tensor("y", [0, 0], signature=[-1, -1])]
+    return writer.model([Subgraph(tensors, [Operator(writer.RESHAPE, [0, 1], [2])], [0, 1], [2])])
 
 
 def lookup():

@@ -89,8 +89,17 @@ def test_several_interpreters_share_a_delegate(library):
 def test_an_unknown_option_is_an_error(library):
     if "opaque" in library:
         pytest.skip("this delegate takes any options")
-    with pytest.raises(ValueError, match="arithmetic.so made no delegate of the options .*speed.*: .*unknown"):
-        attache.load_delegate(library, {"speed": 1})
+    reason = "arithmetic.so made no delegate of the options .*speed.*: .*unknown"
+    for load, said in [(attache.Delegate, reason), (attache.load_delegate, f"^Failed to load delegate from .*\n.*{reason}")]:
+        with pytest.raises(ValueError, match=said):
+            load(library, {"speed": 1})
+
+
+def test_delegates_and_their_library_have_the_names_that_programs_know(library):
+    delegate = attache.load_delegate(library)
+    interpreter = attache.Interpreter(model_content=samples.signatures(), experimental_delegates=[delegate])
+    assert interpreter._delegates == [delegate] and delegate._library.tflite_plugin_create_delegate
+    assert attache.Interpreter(model_content=samples.signatures())._delegates == []
 
 
 def test_a_delegate_that_fails_is_an_error(library):

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -213,6 +214,16 @@ def test_a_reset_leaves_resource_variables():
         results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
         assert not np.array_equal(first, results[-1])
     np.testing.assert_array_equal(*results)
+
+
+def test_preserving_all_tensors_warns_as_in_litert():
+    for resolver in attache.OpResolverType:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            attache.Interpreter(
+                model_content=samples.relu(), experimental_preserve_all_tensors=True, experimental_op_resolver_type=resolver
+            )
+        assert bool(said) == (resolver.name in ("AUTO", "BUILTIN")) and all(it.category is UserWarning for it in said)
 
 
 def test_intermediate_tensors():

@@ -1,7 +1,7 @@
 """Wrong uses of the interpreter, each a function of a module with `Interpreter` and of a folder for files.
 
 `USES` has them by name. The tests hold that each raises the class of exception that LiteRT raises (`EXPECTED`), and, where
-LiteRT is installed, that `EXPECTED` is what it raises.
+LiteRT is installed, that `EXPECTED` is what it raises. `SAYS` has words that both say: programs look for them.
 """
 
 import pathlib
@@ -10,13 +10,15 @@ import numpy as np
 
 import samples
 
-USES, EXPECTED = {}, {}
+USES, EXPECTED, SAYS = {}, {}, {}
 
 
-def use(expected):
-    """Registers a wrong use with the class of its exception; `None` where there is none."""
+def use(expected, says=None):
+    """Registers a wrong use with the class of its exception, `None` where there is none, and what its text has to say."""
     def register(function):
         USES[function.__name__], EXPECTED[function.__name__] = function, expected
+        if says:
+            SAYS[function.__name__] = says
         return function
     return register
 
@@ -28,12 +30,12 @@ def ready(tflite, content=None, **options):
     return interpreter
 
 
-@use(ValueError)
+@use(ValueError, "`model_path` or `model_content` must be specified.")
 def no_model(tflite, folder):
     tflite.Interpreter()
 
 
-@use(ValueError)
+@use(ValueError, "`model_path` or `model_content` must be specified.")
 def empty_content(tflite, folder):
     tflite.Interpreter(model_content=b"")
 
@@ -43,22 +45,22 @@ def empty_path(tflite, folder):
     tflite.Interpreter(model_path="")
 
 
-@use(ValueError)
+@use(ValueError, "Can't both provide `model_path` and `model_content`")
 def path_and_content(tflite, folder):
     tflite.Interpreter(model_path="a.tflite", model_content=samples.relu())
 
 
-@use(ValueError)
+@use(ValueError, "Could not open '")
 def missing_file(tflite, folder):
     tflite.Interpreter(model_path=str(folder / "missing.tflite"))
 
 
-@use(ValueError)
+@use(ValueError, "Could not open '")
 def missing_file_as_path(tflite, folder):
     tflite.Interpreter(model_path=folder / "missing.tflite")
 
 
-@use(ValueError)
+@use(ValueError, "The model is not a valid Flatbuffer buffer")
 def file_of_garbage(tflite, folder):
     path = pathlib.Path(folder) / "garbage.tflite"
     path.write_bytes(b"garbage" * 100)
@@ -77,7 +79,7 @@ def folder_as_path(tflite, folder):
     tflite.Interpreter(model_path=str(folder))
 
 
-@use(ValueError)
+@use(ValueError, "The model is not a valid Flatbuffer buffer")
 def garbage_content(tflite, folder):
     tflite.Interpreter(model_content=b"garbage")
 
@@ -87,12 +89,12 @@ def long_garbage_content(tflite, folder):
     tflite.Interpreter(model_content=b"garbage" * 100)
 
 
-@use(ValueError)
+@use(ValueError, "The model is not a valid Flatbuffer buffer")
 def truncated_content(tflite, folder):
     tflite.Interpreter(model_content=samples.relu()[:200])
 
 
-@use(ValueError)
+@use(ValueError, "The model is not a valid Flatbuffer buffer")
 def other_identifier(tflite, folder):
     content = bytearray(samples.relu())
     content[4:8] = b"TFL9"
@@ -139,32 +141,32 @@ def unknown_argument(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), speed=1)
 
 
-@use(ValueError)
+@use(ValueError, "num_threads should >= 1")
 def zero_threads(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), num_threads=0)
 
 
-@use(ValueError)
+@use(ValueError, "num_threads should >= 1")
 def negative_threads(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), num_threads=-1)
 
 
-@use(ValueError)
+@use(ValueError, "type of num_threads should be int")
 def threads_are_text(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), num_threads="4")
 
 
-@use(ValueError)
+@use(ValueError, "type of num_threads should be int")
 def threads_are_float(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), num_threads=4.0)
 
 
-@use(ValueError)
+@use(ValueError, "Unrecognized passed in op resolver type: BUILTIN")
 def resolver_is_text(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), experimental_op_resolver_type="BUILTIN")
 
 
-@use(ValueError)
+@use(ValueError, "Unrecognized passed in op resolver type: 1")
 def resolver_is_number(tflite, folder):
     tflite.Interpreter(model_content=samples.relu(), experimental_op_resolver_type=1)
 
@@ -201,58 +203,58 @@ def unknown_operator_version(tflite, folder):
     tflite.Interpreter(model_content=samples.unknown())
 
 
-@use(RuntimeError)
+@use(RuntimeError, "Encountered unresolved custom op: Unheard.")
 def custom_operator(tflite, folder):
     tflite.Interpreter(model_content=samples.custom()).allocate_tensors()
 
 
-@use(ValueError)
+@use(ValueError, "Looking up symbol 'no_such_symbol' failed")
 def registerer_that_does_not_exist(tflite, folder):
     tflite.InterpreterWithCustomOps(model_content=samples.custom(), custom_op_registerers=["no_such_symbol"])
 
 
-@use(RuntimeError)
+@use(RuntimeError, "Invoke called on model that is not ready")
 def invoke_before_allocation(tflite, folder):
     tflite.Interpreter(model_content=samples.relu()).invoke()
 
 
-@use(RuntimeError)
+@use(RuntimeError, "Invoke called on model that is not ready")
 def invoke_after_resize(tflite, folder):
     interpreter = ready(tflite)
     interpreter.resize_tensor_input(0, [2, 3])
     interpreter.invoke()
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
 def set_before_allocation(tflite, folder):
     tflite.Interpreter(model_content=samples.relu()).set_tensor(0, np.ones([2, 3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Tensor data is null. Run allocate_tensors() first")
 def get_before_allocation(tflite, folder):
     tflite.Interpreter(model_content=samples.relu()).get_tensor(0)
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
 def set_after_resize(tflite, folder):
     interpreter = ready(tflite)
     interpreter.resize_tensor_input(0, [2, 3])
     interpreter.set_tensor(0, np.ones([2, 3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Tensor data is null. Run allocate_tensors() first")
 def get_after_resize(tflite, folder):
     interpreter = ready(tflite)
     interpreter.resize_tensor_input(0, [2, 3])
     interpreter.get_tensor(0)
 
 
-@use(ValueError)
+@use(ValueError, "Tensor data is null. Run allocate_tensors() first")
 def view_before_allocation(tflite, folder):
     tflite.Interpreter(model_content=samples.relu()).tensor(0)()
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Got value of type FLOAT64 but expected type FLOAT32 for input 0, name: a")
 def set_other_type(tflite, folder):
     ready(tflite).set_tensor(0, np.ones([1, 3], np.float64))
 
@@ -272,22 +274,22 @@ def set_list_of_floats(tflite, folder):
     ready(tflite).set_tensor(0, [[1.0, 2.0, 3.0]])
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Dimension mismatch. Got 1 but expected 2 for input 0.")
 def set_other_rank(tflite, folder):
     ready(tflite).set_tensor(0, np.ones([3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Dimension mismatch. Got 4 but expected 3 for dimension 1 of input 0.")
 def set_other_extent(tflite, folder):
     ready(tflite).set_tensor(0, np.ones([1, 4], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Dimension mismatch. Got 0 but expected 2 for input 0.")
 def set_scalar(tflite, folder):
     ready(tflite).set_tensor(0, np.float32(1))
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Got value of type STRING but expected type FLOAT32 for input 0, name: a")
 def set_none(tflite, folder):
     ready(tflite).set_tensor(0, None)
 
@@ -302,12 +304,12 @@ def set_ragged_list(tflite, folder):
     ready(tflite).set_tensor(0, [[1.0], [2.0, 3.0]])
 
 
-@use(ValueError)
+@use(ValueError, "Invalid tensor index 9 exceeds max tensor index 4")
 def set_index_too_large(tflite, folder):
     ready(tflite).set_tensor(9, np.ones([1, 3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Invalid tensor index -1 exceeds max tensor index 4")
 def set_negative_index(tflite, folder):
     ready(tflite).set_tensor(-1, np.ones([1, 3], np.float32))
 
@@ -332,7 +334,7 @@ def set_without_value(tflite, folder):
     ready(tflite).set_tensor(0)
 
 
-@use(ValueError)
+@use(ValueError, "Invalid tensor index 99 exceeds max tensor index 4")
 def get_index_too_large(tflite, folder):
     ready(tflite).get_tensor(99)
 
@@ -352,7 +354,7 @@ def get_index_is_none(tflite, folder):
     ready(tflite).get_tensor(None)
 
 
-@use(ValueError)
+@use(ValueError, "Invalid subgraph index 7 exceeds max subgraph index 1")
 def get_of_missing_subgraph(tflite, folder):
     ready(tflite).get_tensor(0, 7)
 
@@ -362,12 +364,12 @@ def get_of_negative_subgraph(tflite, folder):
     ready(tflite).get_tensor(0, -1)
 
 
-@use(ValueError)
+@use(ValueError, "Tensor data is null. Run allocate_tensors() first")
 def get_of_other_subgraph_before_allocation(tflite, folder):
     ready(tflite, samples.signatures()).get_tensor(0, 1)
 
 
-@use(ValueError)
+@use(ValueError, "Invalid tensor index 99 exceeds max tensor index 4")
 def view_index_too_large(tflite, folder):
     ready(tflite).tensor(99)()
 
@@ -382,7 +384,7 @@ def view_index_is_text(tflite, folder):
     ready(tflite).tensor("a")()
 
 
-@use(RuntimeError)
+@use(RuntimeError, "There is at least 1 reference to internal data")
 def invoke_with_view(tflite, folder):
     interpreter = ready(tflite)
     view = interpreter.tensor(0)()
@@ -390,7 +392,7 @@ def invoke_with_view(tflite, folder):
     del view
 
 
-@use(RuntimeError)
+@use(RuntimeError, "There is at least 1 reference to internal data")
 def allocate_with_view(tflite, folder):
     interpreter = ready(tflite)
     view = interpreter.tensor(0)()
@@ -398,7 +400,7 @@ def allocate_with_view(tflite, folder):
     del view
 
 
-@use(RuntimeError)
+@use(RuntimeError, "There is at least 1 reference to internal data")
 def resize_with_view(tflite, folder):
     interpreter = ready(tflite)
     view = interpreter.tensor(0)()
@@ -459,7 +461,11 @@ def resize_to_floats(tflite, folder):
     ready(tflite).resize_tensor_input(0, [2.0, 3.0])
 
 
-@use(RuntimeError)
+@use(
+    RuntimeError,
+    "Attempting to resize dimension 1 of tensor 0 with value 3 "
+    "to 4. ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1.",
+)
 def strict_resize_of_fixed_extent(tflite, folder):
     ready(tflite).resize_tensor_input(0, [1, 4], strict=True)
 
@@ -469,7 +475,11 @@ def strict_resize_to_other_rank(tflite, folder):
     ready(tflite).resize_tensor_input(0, [1, 3, 1], strict=True)
 
 
-@use(RuntimeError)
+@use(
+    RuntimeError,
+    "Attempting to resize dimension 0 of tensor 0 with value 2 "
+    "to 4. ResizeInputTensorStrict only allows mutating unknown dimensions identified by -1.",
+)
 def strict_resize_without_signature(tflite, folder):
     ready(tflite, samples.relu()).resize_tensor_input(0, [4, 3], strict=True)
 
@@ -493,12 +503,12 @@ def failing_run(tflite, folder):
     interpreter.invoke()
 
 
-@use(ValueError)
+@use(ValueError, "subgraph_index is out of range")
 def details_of_missing_subgraph(tflite, folder):
     ready(tflite).get_tensor_details(1)
 
 
-@use(ValueError)
+@use(ValueError, "subgraph_index is out of range")
 def details_of_negative_subgraph(tflite, folder):
     ready(tflite).get_tensor_details(-1)
 
@@ -508,7 +518,7 @@ def details_of_subgraph_of_text(tflite, folder):
     ready(tflite).get_tensor_details("main")
 
 
-@use(ValueError)
+@use(ValueError, "Invalid tensor index 99 exceeds max tensor index 4")
 def details_of_missing_tensor(tflite, folder):
     ready(tflite)._get_tensor_details(99, 0)
 
@@ -518,27 +528,35 @@ def details_of_negative_tensor(tflite, folder):
     ready(tflite)._get_tensor_details(-1, 0)
 
 
-@use(ValueError)
+@use(ValueError, "Invalid node index")
 def details_of_missing_operator(tflite, folder):
     ready(tflite, samples.relu(), experimental_op_resolver_type=tflite.OpResolverType.BUILTIN_REF)._get_op_details(7)
 
 
-@use(ValueError)
+@use(ValueError, 'Invalid signature_key provided: "missing".')
 def runner_of_missing_signature(tflite, folder):
     ready(tflite).get_signature_runner("missing")
 
 
-@use(ValueError)
+@use(ValueError, "None signature_key provided.")
 def runner_of_empty_key(tflite, folder):
     ready(tflite).get_signature_runner("")
 
 
-@use(ValueError)
+@use(
+    ValueError,
+    "SignatureDef signature_key is None and model has 0 Signatures. "
+    "None is only allowed when the model has 1 SignatureDef",
+)
 def runner_without_signatures(tflite, folder):
     ready(tflite, samples.relu()).get_signature_runner()
 
 
-@use(ValueError)
+@use(
+    ValueError,
+    "SignatureDef signature_key is None and model has 2 Signatures. "
+    "None is only allowed when the model has 1 SignatureDef",
+)
 def runner_of_several_without_key(tflite, folder):
     ready(tflite, samples.signatures()).get_signature_runner()
 
@@ -548,17 +566,17 @@ def runner_key_is_number(tflite, folder):
     ready(tflite).get_signature_runner(5)
 
 
-@use(ValueError)
+@use(ValueError, "Invalid number of inputs provided for running a SignatureDef, expected 1 vs provided 0")
 def runner_without_inputs(tflite, folder):
     ready(tflite).get_signature_runner()()
 
 
-@use(ValueError)
+@use(ValueError, "Invalid Input name (out) for SignatureDef")
 def runner_with_other_name(tflite, folder):
     ready(tflite).get_signature_runner()(out=np.ones([1, 3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Invalid number of inputs provided for running a SignatureDef, expected 1 vs provided 2")
 def runner_with_too_many(tflite, folder):
     ready(tflite).get_signature_runner()(**{"in": np.ones([1, 3], np.float32), "more": np.ones(1)})
 
@@ -568,7 +586,7 @@ def runner_with_positional(tflite, folder):
     ready(tflite).get_signature_runner()(np.ones([1, 3], np.float32))
 
 
-@use(ValueError)
+@use(ValueError, "Cannot set tensor: Got value of type FLOAT64 but expected type FLOAT32 for input 0, name: a")
 def runner_with_other_type(tflite, folder):
     ready(tflite).get_signature_runner()(**{"in": np.ones([1, 3], np.float64)})
 
@@ -720,3 +738,16 @@ def write_to_view_of_output(tflite, folder):
 @use(None)
 def preserved_tensor_before_a_run(tflite, folder):
     ready(tflite, experimental_preserve_all_tensors=True).get_tensor(1)
+
+
+@use(ValueError, "None interpreter provided.")
+def runner_without_interpreter(tflite, folder):
+    tflite.SignatureRunner()
+
+
+@use(
+    RuntimeError,
+    "Select TensorFlow op(s), included in the given model, is(are) not supported by this interpreter",
+)
+def operator_of_tensorflow(tflite, folder):
+    tflite.Interpreter(model_content=samples.custom("FlexUnheard")).allocate_tensors()
