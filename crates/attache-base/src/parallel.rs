@@ -4,11 +4,13 @@
 //! The functions [`both`] and [`each`] run infrequent work on threads that are started for the call.
 
 use std::fmt;
+#[cfg(not(attache_small))]
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(not(attache_small))]
 use crate::Division;
 
 /// Keeps other crates from implementing [`Parallel`], on which kernels rely for memory safety.
@@ -27,6 +29,7 @@ pub trait Parallel: Sync + Sealed {
 
     /// Divides `0..units` into as many ranges as there are threads, each for one of them, by how fast each has computed the
     /// ranges of earlier divisions.
+    #[cfg(not(attache_small))]
     fn division(&self, units: usize) -> Division {
         Division::even(units, self.threads())
     }
@@ -34,6 +37,7 @@ pub trait Parallel: Sync + Sealed {
     /// Calls `task` exactly once with each range of a division that is not empty, and its index. A division comes from
     /// [`Self::division`], with its ranges in two or not; all units must take about the same time. Returns when all calls are
     /// done.
+    #[cfg(not(attache_small))]
     fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
         self.run(division.parts(), &|index| {
             let range = division.range(index);

@@ -20,6 +20,7 @@
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::fmt;
+#[cfg(not(attache_small))]
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -268,7 +269,7 @@ impl Pool {
             return (0..tasks).for_each(task);
         }
         let threads = self.threads().min(tasks);
-        let is_measured = self.board.next_number().is_multiple_of(MEASURED);
+        let is_measured = !cfg!(attache_small) && self.board.next_number().is_multiple_of(MEASURED);
         let division = division.filter(|division| is_measured && division.parts() % self.threads() == 0);
         let panic = self.board.run(threads, tasks, task, division.is_some());
         if let Some(division) = division {
@@ -387,7 +388,7 @@ impl Board {
     /// begun, and to look at each takes longer than to run a short task. The caller looks at all.
     fn take_tasks(&self, job: Job, own: usize, state: u64) {
         let (threads, stamp) = (threads_of(state), stamp_of(state / NUMBER));
-        let seen = if own > 0 && job.tasks <= threads { 2 } else { threads };
+        let seen = if own > 0 && job.tasks <= threads && !cfg!(attache_small) { 2 } else { threads };
         for victim in (own..threads).chain(0..own).take(seen) {
             let whole = job.range(victim, threads);
             while let Some(index) = self.slots[victim].take(stamp, whole, victim == own) {
@@ -396,7 +397,7 @@ impl Board {
                         self.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
                     }
                 };
-                match job.is_timed && victim == own && index as u64 == whole[0] {
+                match !cfg!(attache_small) && job.is_timed && victim == own && index as u64 == whole[0] {
                     true => self.slots[own].measure(stamp, run),
                     false => run(),
                 }

@@ -1,12 +1,15 @@
 //! Thread pools that the interpreters of a process share: [`Pools`].
 
 use std::fmt;
+#[cfg(not(attache_small))]
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::parallel::Sealed;
 use crate::pool::{Idle, Pool};
-use crate::{Division, Parallel, Serial, process_id};
+#[cfg(not(attache_small))]
+use crate::{Division, Serial};
+use crate::{Parallel, process_id};
 
 /// The pools of all who have asked for the same number of threads.
 static SHARED: Mutex<Vec<Weak<Pools>>> = Mutex::new(Vec::new());
@@ -68,10 +71,12 @@ impl Parallel for LentPool {
         }
     }
 
+    #[cfg(not(attache_small))]
     fn division(&self, units: usize) -> Division {
         self.pool.as_ref().map_or_else(|| Division::even(units, 1), |pool| pool.division(units))
     }
 
+    #[cfg(not(attache_small))]
     fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
         match &self.pool {
             Some(pool) => pool.run_division(division, task),

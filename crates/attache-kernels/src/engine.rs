@@ -56,10 +56,17 @@ impl<'a> Engine<'a> {
 
     /// Divides `0..units` among the engine's threads and calls `task` with disjoint ranges that make up all of it: one for
     /// each thread, or two, of which another thread may take the second, if the work is long enough for twice as many `tasks`.
+    #[cfg(not(attache_small))]
     pub(crate) fn divide(&self, units: usize, tasks: usize, task: impl Fn(Range<usize>) + Sync) {
         let division = self.parallel.division(units);
         let division = if tasks < 2 * self.parallel.threads() { division } else { division.in_two() };
         self.parallel.run_division(&division, &|_, range| task(range));
+    }
+
+    /// Calls `task` with `0..units`; never needed.
+    #[cfg(attache_small)]
+    pub(crate) fn divide(&self, units: usize, _: usize, task: impl Fn(Range<usize>) + Sync) {
+        task(0..units);
     }
 
     /// Calls `task` exactly once with each index below `tasks`, on the engine's threads.
