@@ -26,15 +26,18 @@ impl Division {
         Self { bounds: std::iter::once(0).chain((0..parts).map(|index| portion(units, parts, index).end)).collect() }
     }
 
-    /// Divides `0..units` into one range for each weight, as long as its share of all weights.
+    /// Divides `0..units` into one range for each weight, as long as its share of all weights. Where these are no numbers above
+    /// 0, ranges are of any length, but still make up all units.
     fn weighted(units: usize, weights: &[f64]) -> Self {
         let (total, mut sum) = (weights.iter().sum::<f64>(), 0.0);
-        let bound = |weight: &f64| {
+        let mut bounds = vec![0];
+        for weight in &weights[..weights.len().saturating_sub(1)] {
             sum += weight;
-            // The quotient of the last one is exactly 1.
-            (units as f64 * (sum / total)).round() as usize
-        };
-        Self { bounds: std::iter::once(0).chain(weights.iter().map(bound)).collect() }
+            let bound = (units as f64 * (sum / total)).round() as usize;
+            bounds.push(bound.clamp(bounds[bounds.len() - 1], units));
+        }
+        bounds.push(units);
+        Self { bounds }
     }
 
     /// Divides each range in two, the second of which has a quarter of the units. A thread that has done its own part can take
@@ -128,7 +131,8 @@ mod tests {
     #[test]
     fn ranges_make_up_all_units() {
         for units in [0, 1, 2, 7, 64, 1001] {
-            for weights in [&[1.0][..], &[0.2, 2.0], &[1.0; 7], &[0.3, 1.9, 0.21, 1.0, 0.7]] {
+            for weights in [&[1.0][..], &[0.2, 2.0], &[1.0; 7], &[0.3, 1.9, 0.21, 1.0, 0.7], &[0.0; 3], &[f64::NAN; 2]]
+            {
                 for division in [Division::even(units, weights.len()), Division::weighted(units, weights)] {
                     for division in [division.clone().in_two(), division] {
                         assert_eq!(lengths(&division).iter().sum::<usize>(), units);

@@ -410,7 +410,8 @@ impl Board {
         let stamp = stamp_of(self.current.state.load(Ordering::Relaxed) / NUMBER);
         let speed = |(index, slot): (usize, &Slot)| {
             let time = slot.measured(stamp).filter(|time| *time >= LEAST_MEASURED)?;
-            Some(units(index) as f64 / time as f64)
+            // An empty range says nothing of the speed, however long it took.
+            Some(units(index)).filter(|units| *units > 0).map(|units| units as f64 / time as f64)
         };
         speeds.adjust(self.slots.iter().enumerate().map(speed));
     }
