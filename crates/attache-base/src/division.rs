@@ -102,10 +102,9 @@ impl Speeds {
     /// which that is not known; by and by it counts as one like the others.
     pub(crate) fn adjust(&mut self, measured: impl Iterator<Item = Option<f64>> + Clone) {
         let count = measured.clone().flatten().count();
-        if count < 2 {
-            return;
-        }
         let mean = measured.clone().flatten().sum::<f64>() / count as f64;
+        // One alone compares with nothing.
+        let measured = measured.map(|speed| speed.filter(|_| count > 1));
         for (speed, measured) in self.now.iter_mut().zip(measured) {
             *speed += match measured {
                 Some(measured) => ((measured / mean).clamp(RANGE[0], RANGE[1]) - *speed) * RATE,
@@ -152,9 +151,12 @@ mod tests {
         (0..100).for_each(|_| speeds.adjust([Some(2.0), Some(1.0), Some(2.0)].into_iter()));
         let [first, slow, last] = lengths(&speeds.divide(1000))[..] else { panic!("three ranges") };
         assert!(first.abs_diff(400) < 40 && slow.abs_diff(200) < 40 && last.abs_diff(400) < 40, "{speeds:?}");
-        // One that did nothing gets something again.
-        (0..300).for_each(|_| speeds.adjust([Some(2.0), None, Some(2.0)].into_iter()));
-        assert_eq!(lengths(&speeds.divide(90)), [30, 30, 30]);
+        // One that did nothing gets something again, also if only one did something.
+        for others in [Some(2.0), None] {
+            (0..300).for_each(|_| speeds.adjust([Some(2.0), None, others].into_iter()));
+            assert_eq!(lengths(&speeds.divide(90)), [30, 30, 30]);
+            (0..100).for_each(|_| speeds.adjust([Some(2.0), Some(1.0), Some(2.0)].into_iter()));
+        }
     }
 
     #[test]

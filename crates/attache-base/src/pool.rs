@@ -313,7 +313,10 @@ impl Parallel for Pool {
                 task(index, range);
             }
         };
-        self.run_job(division.parts(), &task, Some(division));
+        match division.parts() <= MOST_TASKS {
+            true => self.run_job(division.parts(), &task, Some(division)),
+            false => self.run(division.parts(), &task),
+        }
     }
 
     fn begin(&self) {

@@ -185,7 +185,7 @@ pub(crate) struct Split {
     panels: usize,
     row_parts: usize,
     panel_parts: usize,
-    /// Number of blocks of rows, of about the least number each, where threads divide blocks times panels.
+    /// Number of blocks of rows where threads divide blocks times panels.
     blocks: usize,
 }
 
@@ -203,7 +203,11 @@ impl Split {
         // Each part of the panels prepares the rows of A anew.
         let tasks = if row_parts < tasks { tasks.min(4 * engine.parallel.threads()) } else { tasks };
         let panel_parts = tasks.div_ceil(row_parts).min(panels).max(1);
-        Self { rows, panels, row_parts, panel_parts, blocks: rows.div_ceil(least).max(1) }
+        // With few panels, smaller blocks are better than threads that have one more than others.
+        let threads = engine.parallel.threads();
+        let blocks = || rows.div_ceil(least).max((8 * threads).div_ceil(panels.max(1))).min(64 * threads);
+        let blocks = if cfg!(attache_small) { 1 } else { blocks().min(rows).max(1) };
+        Self { rows, panels, row_parts, panel_parts, blocks }
     }
 
     /// Calls `task` with the row units and the panels of each part, on the engine's threads.

@@ -128,13 +128,15 @@ const ERROR_FUNCTION: &str = "fn error_functionWIDTH(x: FLOAT) -> FLOAT {
 ";
 
 /// WGSL of a power. Devices may treat a power of a negative base as undefined, and take 0 for a negative power of 0. Here an
-/// integer exponent determines the sign of the power of a negative base, which for other exponents is NaN (bits 0x7fc00000).
+/// integer exponent determines the sign of the power of a negative base, which for other exponents is NaN (bits 0x7fc00000)
+/// if the base is finite. The other constant is infinity.
 const POWER: &str = "fn powerWIDTH(a: FLOAT, b: FLOAT) -> FLOAT {
     var size = select(pow(abs(a), b), FLOAT(float_of(2139095040u)), (a == FLOAT(0.0)) & (b < FLOAT(0.0)));
     size = select(size, FLOAT(1.0), b == FLOAT(0.0));
     let odd = abs(b - 2.0 * floor(b * 0.5)) == FLOAT(1.0);
     let signed = select(size, -size, (a < FLOAT(0.0)) & odd);
-    return select(signed, FLOAT(float_of(2143289344u)), (a < FLOAT(0.0)) & (b != floor(b)));
+    let is_finite = abs(a) < FLOAT(float_of(2139095040u));
+    return select(signed, FLOAT(float_of(2143289344u)), (a < FLOAT(0.0)) & is_finite & (b != floor(b)));
 }
 ";
 

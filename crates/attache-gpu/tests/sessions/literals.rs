@@ -63,6 +63,7 @@ fn powers() -> Vec<(Expression, f32)> {
         (power(0.0, -2.5), f32::INFINITY),
         (power(0.0, 0.0), 1.0),
         (power(-1.0, 3.0), -1.0),
+        (power(f32::NEG_INFINITY, 0.5), f32::INFINITY),
     ]
 }
 

@@ -179,9 +179,12 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     let parts = engine.tasks(nanoseconds, output.len() / outputs);
     let (work, line) = (Work { convolution, input, filter, epilogue }, columns * outputs);
     // Threads that divide rows and channels interleave no column twice, as those of parts of rows do.
-    if filter.sets > 0 && engine.divides(parts) && first % columns == 0 && output.len() % line == 0 {
-        let (groups, target) = (outputs.div_ceil(GROUP), Shared(output.as_mut_ptr()));
-        return engine.divide(output.len() / line * groups, parts, |cells| {
+    let (rows, groups) = (output.len() / line, outputs.div_ceil(GROUP));
+    let are_enough = rows * groups >= 4 * engine.parallel.threads();
+    let are_whole = first % columns == 0 && output.len() % line == 0;
+    if filter.sets > 0 && engine.divides(parts) && are_enough && are_whole {
+        let target = Shared(output.as_mut_ptr());
+        return engine.divide(rows * groups, parts, |cells| {
             work.with_buffers(|mut buffers| {
                 for_each_rectangle(cells, groups, |rows, groups| {
                     let channels = groups.start * GROUP..outputs.min(groups.end * GROUP);
