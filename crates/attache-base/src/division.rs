@@ -64,6 +64,14 @@ impl Division {
     pub fn range(&self, index: usize) -> Range<usize> {
         self.bounds[index]..self.bounds[index + 1]
     }
+
+    /// Calls `task` with the range with this index unless it is empty.
+    pub(crate) fn call(&self, index: usize, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        let range = self.range(index);
+        if !range.is_empty() {
+            task(index, range);
+        }
+    }
 }
 
 /// How much of its distance from a new measurement a speed moves.

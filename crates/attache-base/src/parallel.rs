@@ -39,12 +39,7 @@ pub trait Parallel: Sync + Sealed {
     /// done.
     #[cfg(not(attache_small))]
     fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
-        self.run(division.parts(), &|index| {
-            let range = division.range(index);
-            if !range.is_empty() {
-                task(index, range);
-            }
-        });
+        self.run(division.parts(), &|index| division.call(index, task));
     }
 
     /// States that calls of [`Parallel::run`] follow in short succession, until [`Parallel::end`]. Calls may nest.

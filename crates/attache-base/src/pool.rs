@@ -307,12 +307,7 @@ impl Parallel for Pool {
 
     #[cfg(not(attache_small))]
     fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {
-        let task = |index: usize| {
-            let range = division.range(index);
-            if !range.is_empty() {
-                task(index, range);
-            }
-        };
+        let task = |index: usize| division.call(index, task);
         match division.parts() <= MOST_TASKS {
             true => self.run_job(division.parts(), &task, Some(division)),
             false => self.run(division.parts(), &task),

@@ -519,7 +519,7 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::testing::{Random, assert_close};
+    use crate::testing::{Random, assert_close, three_by_three};
 
     fn naive(convolution: &Convolution, input: &[f32], filter: &[f32], bias: &[f32]) -> Vec<f32> {
         let Convolution { batches, input: [h, w, c], output: [oh, ow, o], kernel: [kh, kw], groups, .. } = *convolution;
@@ -574,19 +574,7 @@ mod tests {
         let pool = attache_base::Pool::new(3);
         let mut random = Random::new(4);
         for (input, outputs) in [([60, 60, 40], 24), ([9, 9, 128], 200)] {
-            let [h, w, _] = input;
-            let convolution = Convolution {
-                batches: 1,
-                input,
-                output: [h, w, outputs],
-                kernel: [3, 3],
-                strides: [1, 1],
-                dilations: [1, 1],
-                before: [1, 1],
-                first: 0,
-                groups: 1,
-                clamp: (f32::NEG_INFINITY, f32::INFINITY),
-            };
+            let convolution = three_by_three(input, outputs);
             check(Engine::new(&pool), &convolution, &mut random);
         }
     }

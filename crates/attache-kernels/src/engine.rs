@@ -12,7 +12,9 @@ use crate::Isa;
 const LEAST_NANOSECONDS: f64 = 1e3;
 /// Duration of a task below which no thread gets more than one.
 const SHARE_NANOSECONDS: f64 = 3e3;
-/// Least duration of the tasks of a thread that gets more than four.
+/// Most tasks of a thread where work is not long.
+pub(crate) const FEW: usize = 4;
+/// Least duration of the tasks of a thread that gets more than [`FEW`].
 const LONG_NANOSECONDS: f64 = 3e4;
 
 /// The execution resources that a kernel runs on.
@@ -41,7 +43,7 @@ impl<'a> Engine<'a> {
         }
         // Each thread begins with an equal share.
         let fitting = |duration: f64| (nanoseconds / threads as f64 / duration) as usize;
-        let each = fitting(SHARE_NANOSECONDS).clamp(1, 4).max(fitting(LONG_NANOSECONDS).min(16));
+        let each = fitting(SHARE_NANOSECONDS).clamp(1, FEW).max(fitting(LONG_NANOSECONDS).min(16));
         let tasks = ((nanoseconds / LEAST_NANOSECONDS) as usize).min(threads * each);
         tasks.min(limit).max(1)
     }
@@ -51,7 +53,7 @@ impl<'a> Engine<'a> {
     /// take more of them.
     pub(crate) fn divides(&self, tasks: usize) -> bool {
         let threads = self.parallel.threads();
-        !cfg!(attache_small) && threads > 1 && (threads..=4 * threads).contains(&tasks)
+        !cfg!(attache_small) && threads > 1 && (threads..=FEW * threads).contains(&tasks)
     }
 
     /// Divides `0..units` among the engine's threads and calls `task` with disjoint ranges that make up all of it: one for

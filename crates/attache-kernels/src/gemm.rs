@@ -10,7 +10,7 @@ use std::ops::Range;
 use attache_base::portion;
 use attache_base::storable::{Parts, Storable, StoredParts};
 
-use crate::engine::{Shared, for_each_rectangle};
+use crate::engine::{FEW, Shared, for_each_rectangle};
 use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
 use crate::{AlignedFloats, Engine};
@@ -201,12 +201,15 @@ impl Split {
         let least = if rows.div_ceil(least) * panels < tasks { least.min(LEAST_ROWS) } else { least };
         let row_parts = tasks.min(rows.div_ceil(least)).max(1);
         // Each part of the panels prepares the rows of A anew.
-        let tasks = if row_parts < tasks { tasks.min(4 * engine.parallel.threads()) } else { tasks };
+        let tasks = if row_parts < tasks { tasks.min(FEW * engine.parallel.threads()) } else { tasks };
         let panel_parts = tasks.div_ceil(row_parts).min(panels).max(1);
-        // With few panels, smaller blocks are better than threads that have one more than others.
+        // With few panels, smaller blocks are better than threads that have one more than others, as long as they fill tiles.
+        // With one panel, the blocks of a thread are computed together.
         let threads = engine.parallel.threads();
-        let blocks = || rows.div_ceil(least).max((8 * threads).div_ceil(panels.max(1))).min(64 * threads);
-        let blocks = if cfg!(attache_small) { 1 } else { blocks().min(rows).max(1) };
+        let smallest = if panels > 1 { (least / 2).max(1) } else { 1 };
+        let fine = || (FEW * threads).div_ceil(panels.max(1)).min(rows / smallest);
+        let blocks = || rows.div_ceil(least).max(fine()).clamp(1, 64 * threads);
+        let blocks = if cfg!(attache_small) { 1 } else { blocks() };
         Self { rows, panels, row_parts, panel_parts, blocks }
     }
 

@@ -6,6 +6,22 @@ use attache_base::Padding;
 
 use crate::convolution::Convolution;
 
+/// Returns a convolution of one image by 3 × 3 windows, whose output has the height and the width of the input.
+pub(crate) fn three_by_three(input: [usize; 3], outputs: usize) -> Convolution {
+    Convolution {
+        batches: 1,
+        input,
+        output: [input[0], input[1], outputs],
+        kernel: [3, 3],
+        strides: [1, 1],
+        dilations: [1, 1],
+        before: [1, 1],
+        first: 0,
+        groups: 1,
+        clamp: (f32::NEG_INFINITY, f32::INFINITY),
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Random(u64);
 

@@ -104,8 +104,9 @@ pub(crate) fn functions(root: &Expression, vector_width: usize) -> Vec<String> {
         ("floor_divide", FLOOR_DIVIDE),
         ("angle", ANGLE),
     ];
-    let has_special = calls_float_of(&calls) || calls.contains("power");
+    let has_special = calls_float_of(&calls);
     let calls = |name: &str| calls.contains(&format!("{name}{vector_width}("));
+    let has_special = has_special || calls("power");
     let used = functions.iter().filter(|(name, _)| calls(name) || (*name == "floor_modulo" && calls("floor_divide")));
     let float_of = has_special.then(|| FLOAT_OF.to_owned());
     float_of.into_iter().chain(used.map(|(_, text)| for_width(text, vector_width))).collect()

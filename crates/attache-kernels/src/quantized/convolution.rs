@@ -261,7 +261,7 @@ mod tests {
     use super::*;
     use crate::quantized::simd::widen;
     use crate::quantized::{Multiplier, Requantize, Rounding};
-    use crate::testing::Random;
+    use crate::testing::{Random, three_by_three};
 
     /// Returns the sums by definition, one per output: every input pixel through every tap, for ordinary or
     /// transposed convolution.
@@ -353,19 +353,7 @@ mod tests {
         let pool = attache_base::Pool::new(3);
         let mut random = Random::new(43);
         for (input, outputs) in [([60, 60, 40], 24), ([9, 9, 128], 200)] {
-            let [h, w, _] = input;
-            let convolution = Convolution {
-                batches: 1,
-                input,
-                output: [h, w, outputs],
-                kernel: [3, 3],
-                strides: [1, 1],
-                dilations: [1, 1],
-                before: [1, 1],
-                first: 0,
-                groups: 1,
-                clamp: (0.0, 0.0),
-            };
+            let convolution = three_by_three(input, outputs);
             check(Engine::new(&pool), &convolution, false, &mut random);
         }
     }

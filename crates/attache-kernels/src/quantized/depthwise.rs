@@ -20,7 +20,7 @@ use super::interleaved::{self, Interleaved};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use crate::convolution::Convolution;
 use crate::depthwise::for_each_row;
-use crate::engine::{Shared, for_each_rectangle};
+use crate::engine::{FEW, Shared, for_each_rectangle};
 use crate::gemm::Target;
 use crate::packed::{PackedValues, lines};
 use crate::{AlignedFloats, Engine, Isa, scratch};
@@ -180,7 +180,7 @@ pub(super) fn depthwise_with<F: GemmEpilogue>(
     let (work, line) = (Work { convolution, input, filter, epilogue }, columns * outputs);
     // Threads that divide rows and channels interleave no column twice, as those of parts of rows do.
     let (rows, groups) = (output.len() / line, outputs.div_ceil(GROUP));
-    let are_enough = rows * groups >= 4 * engine.parallel.threads();
+    let are_enough = rows * groups >= FEW * engine.parallel.threads();
     let are_whole = first % columns == 0 && output.len() % line == 0;
     if filter.sets > 0 && engine.divides(parts) && are_enough && are_whole {
         let target = Shared(output.as_mut_ptr());
@@ -475,7 +475,7 @@ mod tests {
 
     use super::*;
     use crate::quantized::{Multiplier, Requantize, Rounding};
-    use crate::testing::Random;
+    use crate::testing::{Random, three_by_three};
 
     fn check(engine: Engine, random: &mut Random, large: usize) {
         let [h, w] = [1 + random.below(8 * large), 1 + random.below(30)];
@@ -550,18 +550,7 @@ mod tests {
         let pool = attache_base::Pool::new(3);
         let mut random = Random::new(53);
         for (channels, rows) in [(64, 17), (200, 9), (130, 40), (512, 5)] {
-            let convolution = Convolution {
-                batches: 2,
-                input: [rows, 17, channels],
-                output: [rows, 17, channels],
-                kernel: [3, 3],
-                strides: [1, 1],
-                dilations: [1, 1],
-                before: [1, 1],
-                first: 0,
-                groups: 1,
-                clamp: (0.0, 0.0),
-            };
+            let convolution = Convolution { batches: 2, ..three_by_three([rows, 17, channels], channels) };
             let zero = Zero { signed: true, point: 3 };
             let (input, filter) = (random.bytes(2 * rows * 17 * channels), random.bytes(9 * channels));
             let weights = Operand { bytes: &filter, zero: Zero { signed: true, point: 0 } };

@@ -195,12 +195,11 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::convolution::Convolution;
     use crate::quantized::simd::{IntegerIsa, widen};
     use crate::quantized::{
         Multiplier, Operand, PackedIntegerDepthwise, PackedIntegers, Requantize, Rounding, Zero, depthwise, gemm,
     };
-    use crate::testing::Random;
+    use crate::testing::{Random, three_by_three};
     use crate::{Engine, Isa};
 
     /// The bytes at the ends and in the middle of the signed and the unsigned range.
@@ -362,18 +361,7 @@ mod tests {
         let mut random = Random::new(63);
         for _ in 0..200 {
             let (channels, extent) = (1 + random.below(19), 1 + random.below(6));
-            let convolution = Convolution {
-                batches: 1,
-                input: [extent, extent, channels],
-                output: [extent, extent, channels],
-                kernel: [3, 3],
-                strides: [1, 1],
-                dilations: [1, 1],
-                before: [1, 1],
-                first: 0,
-                groups: 1,
-                clamp: (0.0, 0.0),
-            };
+            let convolution = three_by_three([extent, extent, channels], channels);
             let (input, weights) = (bytes(&mut random, extent * extent * channels), bytes(&mut random, 9 * channels));
             let (input_zero, filter_zero) = (zero(&mut random), zero(&mut random));
             let epilogue = epilogue(&mut random, channels);
