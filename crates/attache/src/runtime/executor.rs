@@ -16,6 +16,7 @@ use attache_base::parallel::Succession;
 use attache_base::{AlignedBuffer, Parallel, Serial, Shape, Stopwatch, copy};
 use attache_graph::{Cache, Graph, NodeId, OpError, TensorId, WorkingMemory};
 
+use super::few_threads::FewThreads;
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
 use super::node::bands::{Kept, run_banded};
@@ -64,6 +65,7 @@ pub(crate) struct Executor {
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
     lists: Lists,
+    few_threads: FewThreads,
 }
 
 impl Executor {
@@ -104,12 +106,24 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let (bound, carried, lists) = Default::default();
+        let (bound, carried, lists, few_threads) = Default::default();
         let is_replaced = options.cpu_fallback && !options.delegates.is_empty();
         let is_fixed = !is_replaced && !steps.iter().any(|step| matches!(step, Step::Partition(_)));
         let (made, stays) = (false, !is_replaced);
-        let mut executor =
-            Self { prepared, steps, memory, run_queue, bound, carried, made, is_fixed, stays, times, lists };
+        let mut executor = Self {
+            prepared,
+            steps,
+            memory,
+            run_queue,
+            bound,
+            carried,
+            made,
+            is_fixed,
+            stays,
+            times,
+            lists,
+            few_threads,
+        };
         executor.reset_variables();
         Ok(executor)
     }
@@ -423,11 +437,25 @@ impl Executor {
         }
         let on_cpu = self.steps.iter().any(|step| !matches!(step, Step::Partition(_)));
         let parallel = if on_cpu { environment.threads() } else { Arc::new(Serial) };
-        let _awake = Succession::new(&*parallel);
         for _ in 0..times {
             environment.start();
-            self.run_with(&*parallel, environment)?;
+            self.run_faster(&*parallel, environment)?;
         }
+        Ok(())
+    }
+
+    /// Runs all steps once, with CPU kernels on the threads `parallel`, or on the calling thread alone where this is faster.
+    fn run_faster(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
+        if cfg!(attache_small) || parallel.threads() == 1 {
+            let _awake = Succession::new(parallel);
+            return self.run_with(parallel, environment);
+        }
+        let (is_alone, is_measured) = self.few_threads.begin();
+        let parallel = if is_alone { &Serial } else { parallel };
+        let start = is_measured.then(Stopwatch::start);
+        let _awake = Succession::new(parallel);
+        self.run_with(parallel, environment)?;
+        self.few_threads.end(start.map(|start| start.milliseconds()));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod bands;
 mod cancellation;
 mod environment;
 pub(crate) mod executor;
+mod few_threads;
 mod host;
 mod memory;
 mod node;
