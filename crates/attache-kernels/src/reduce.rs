@@ -108,12 +108,13 @@ fn fold_axes<T: Copy, U: Copy>(input: &[T], axes: &[Axis], output: &mut [U], ste
 }
 
 #[derive(Clone, Copy)]
-struct Axis {
-    extent: usize,
-    reduced: bool,
+pub(crate) struct Axis {
+    pub(crate) extent: usize,
+    pub(crate) reduced: bool,
 }
 
-fn merge(shape: &[usize], reduced: &[bool]) -> Vec<Axis> {
+/// Returns the axes with extents other than 1, of which neighbours that are both kept or both reduced are merged.
+pub(crate) fn merge(shape: &[usize], reduced: &[bool]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (&extent, &reduced) in shape.iter().zip(reduced).filter(|pair| *pair.0 != 1) {
         match axes.last_mut() {

@@ -7,7 +7,7 @@ use super::depthwise::{self, PackedIntegerDepthwise};
 use super::elementwise::{self, IntegerFunction};
 use super::epilogue::{Requantize, Rescale};
 use super::gemm::{self, Operand, PackedIntegers};
-use super::{ScaleAndZero, pooling, rescale, resize};
+use super::{ScaleAndZero, pooling, rescale, resize, sums};
 use crate::Engine;
 use crate::convolution::Convolution;
 use crate::pooling::Pooling;
@@ -22,6 +22,9 @@ pub trait StoredKernels: Sized {
     fn average_pool(engine: Engine, pooling: &Pooling, input: &[Self], output: &mut [Self], bounds: (i32, i32));
     #[doc(hidden)]
     fn max_pool(engine: Engine, pooling: &Pooling, input: &[Self], output: &mut [Self], bounds: (i32, i32));
+    /// Sums `input` over the axes of `shape` for which `reduced` is true. `sums` has the remaining axes in order, and no sum
+    /// may need more than 32 bits.
+    fn sums(engine: Engine, input: &[Self], shape: &[usize], reduced: &[bool], sums: &mut [i32]);
     #[doc(hidden)]
     fn bilinear(engine: Engine, resize: &Resize, input: &[Self], output: &mut [Self]);
     #[doc(hidden)]
@@ -47,6 +50,9 @@ macro_rules! stored_kernels {
             }
             fn max_pool(engine: Engine, pooling: &Pooling, input: &[Self], output: &mut [Self], bounds: (i32, i32)) {
                 pooling::max_pool_of(engine, pooling, input, output, bounds);
+            }
+            fn sums(engine: Engine, input: &[Self], shape: &[usize], reduced: &[bool], sums: &mut [i32]) {
+                sums::sums_of(engine, input, shape, reduced, sums);
             }
             fn bilinear(engine: Engine, resize: &Resize, input: &[Self], output: &mut [Self]) {
                 resize::bilinear_of(engine, resize, input, output);

@@ -32,6 +32,7 @@ pub mod rescale;
 pub mod resize;
 mod simd;
 pub mod softmax;
+mod sums;
 #[cfg_attr(any(not(all(target_arch = "x86_64", target_os = "linux")), attache_small), path = "no_tiles.rs")]
 mod tiles;
 #[cfg(target_arch = "x86_64")]

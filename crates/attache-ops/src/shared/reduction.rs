@@ -14,7 +14,7 @@ use attache_gpu_ir::{IntBinaryOp, IntExpression, Primitive, ReduceOp, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
 
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
-use attache_kernels::reduce;
+use attache_kernels::{Engine, reduce};
 
 use crate::shared::exact::{affine, as_reals, as_stored, entries, integers, rescaled};
 use crate::shared::integers::wrapped;
@@ -50,7 +50,8 @@ pub(crate) fn rescaled_sum(eval: &mut Eval<'_>, folded: &[bool], is_mean: bool) 
     let count = input.shape.elements() / output.shape.elements().max(1);
     let sum = StoredSum::new(input.data_type, [from, to], count, is_mean);
     with_stored!(input.data_type, T => match sum.fits_32_bits(range(input.data_type)?) {
-        true => sum.fold::<T, i32>(eval, folded),
+        true if cfg!(attache_small) => sum.fold::<T, i32>(eval, folded),
+        true => sum.add::<T>(eval, folded),
         false => sum.fold::<T, i64>(eval, folded),
     })
 }
@@ -162,6 +163,23 @@ impl StoredSum {
         let largest = [least - zero, most - zero, least, most].map(i32::unsigned_abs).into_iter().max().unwrap_or(0);
         let shifted = u64::from(largest) << self.factor.exponent.max(0);
         (self.count as u64).checked_mul(shifted).is_some_and(|sum| sum <= i32::MAX as u64)
+    }
+
+    /// Computes output 0 with sums of 32 bits, if [`fits_32_bits`](Self::fits_32_bits).
+    fn add<T: Stored>(&self, eval: &mut Eval<'_>, folded: &[bool]) -> Result<(), OpError> {
+        let (input, engine, output) = (eval.input(0)?, Engine::new(eval.parallel), &mut eval.outputs[0]);
+        let mut sums = vec![0; output.shape.elements()];
+        T::sums(engine, elements::<T>(input.bytes)?, input.shape, folded, &mut sums);
+        let (offset, zero_point) = (self.offset() as i32, self.to.zero_point);
+        // As `stored` does, without its 128 bits.
+        let stored = |sum: i32| match self.is_float {
+            true => self.stored(sum.into()),
+            false => self.factor.apply(sum.wrapping_sub(offset), Rounding::Twice).saturating_add(zero_point),
+        };
+        for (value, sum) in elements_mut::<T>(output.bytes)?.iter_mut().zip(sums) {
+            *value = T::saturate(stored(sum));
+        }
+        Ok(())
     }
 
     /// Computes output 0 with accumulators of type `A`, which must be able to represent every sum.
