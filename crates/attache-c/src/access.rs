@@ -89,6 +89,12 @@ impl<'a> Access<'a> {
         either!(self, runs => runs.placement())
     }
 
+    /// Returns the tensors whose shapes are others than the file states.
+    #[cfg(not(attache_small))]
+    pub(crate) fn inferred_shapes(&self) -> &[(usize, attache::Shape)] {
+        either!(self, runs => runs.inferred_shapes())
+    }
+
     /// Runs the subgraph. The failure of a delegate is an error as any other, since nothing took over.
     pub(crate) fn invoke(&mut self) -> Result<(), Fault> {
         either!(self, runs => runs.invoke()).map_err(|error| match Fault::from(error) {

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::state::{State, Subgraph};
 
 /// Uses a subgraph of the model.
-fn with<T>(
+pub(crate) fn with<T>(
     interpreter: *const TfLiteInterpreter,
     subgraph: i32,
     failed: T,

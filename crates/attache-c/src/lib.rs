@@ -29,6 +29,8 @@ mod operators;
 mod options;
 mod own;
 mod plan;
+#[cfg(not(attache_small))]
+mod running;
 mod sharing;
 mod signature;
 mod state;

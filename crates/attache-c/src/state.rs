@@ -173,12 +173,16 @@ impl State {
             self.interpreter = Some(self.configuration.build(&self.model, builder)?);
         }
         let (devices, may_stay) = (self.devices(), self.may_stay);
+        #[cfg(not(attache_small))]
+        let model = self.model.clone();
         let (subgraph, interpreter) = self.parts(subgraph)?;
         let mut access = Access::new(interpreter, subgraph.index)?;
         subgraph.reset_variables();
         subgraph.bound.release(&mut access);
         subgraph.detach()?;
         access.resize(&subgraph.shapes)?;
+        #[cfg(not(attache_small))]
+        subgraph.note_inferred(&model, &access)?;
         subgraph.note_shapes(&mut access)?;
         subgraph.give_addresses(&mut access)?;
         subgraph.is_allocated = true;
@@ -434,6 +438,20 @@ impl State {
         found.plan.as_mut().ok_or_else(|| Fault::new("a subgraph without nodes"))
     }
 
+    /// Lets go of the memory of tensors, apart from variables and the program's own. They have to be allocated again.
+    #[cfg(not(attache_small))]
+    pub(crate) fn release(&mut self) -> Result<(), Fault> {
+        for index in self.subgraph_indices().collect::<Vec<_>>() {
+            self.settle_all(index)?;
+            let (subgraph, interpreter) = self.parts(index)?;
+            if let Ok(mut access) = Access::new(interpreter, index) {
+                subgraph.bound.release(&mut access);
+            }
+            subgraph.release();
+        }
+        Ok(())
+    }
+
     /// Sets the number of threads on the CPU; `None` for the library's choice.
     pub(crate) fn set_threads(&mut self, threads: Option<usize>) {
         self.configuration.threads = threads;
@@ -496,6 +514,18 @@ impl Subgraph {
     pub(crate) fn set_shapes(&mut self, shapes: impl IntoIterator<Item = (usize, Vec<usize>)>) {
         self.shapes.extend(shapes);
         self.is_allocated = false;
+    }
+
+    /// Takes over the shapes that are inferred for tensors from those of the inputs.
+    #[cfg(not(attache_small))]
+    fn note_inferred(&mut self, model: &Model, access: &Access<'_>) -> Result<(), Fault> {
+        let inferred: BTreeMap<_, _> =
+            access.inferred_shapes().iter().map(|(index, shape)| (*index, &shape[..])).collect();
+        let tensors = model.subgraphs()[self.index].tensors.iter().enumerate();
+        for (index, tensor) in tensors.filter(|(_, tensor)| tensor.constant.is_none()) {
+            self.tensors.set_shape(index, inferred.get(&index).copied().unwrap_or(&tensor.shape))?;
+        }
+        Ok(())
     }
 
     /// Takes over the shapes of the interpreter's inputs and outputs.
@@ -616,6 +646,21 @@ impl Subgraph {
                 && let Some(bytes) = bytes.get_mut(..variable.len())
             {
                 bytes.copy_from_slice(variable);
+            }
+        }
+    }
+
+    /// Lets go of the memory of tensors, apart from variables and the program's own.
+    #[cfg(not(attache_small))]
+    fn release(&mut self) {
+        self.is_allocated = false;
+        for tensor in 0..self.tensors.len() {
+            let is_kept = self.variables.contains(&tensor)
+                || self.tensors.has_strings(tensor)
+                || matches!(self.storage.get(tensor), None | Some(Storage::Custom(..)));
+            if !is_kept {
+                self.storage.take(tensor);
+                self.tensors.set_data(tensor, std::ptr::null_mut(), self.allocation(tensor));
             }
         }
     }

@@ -45,6 +45,20 @@ TFL_CAPI_EXPORT TfLiteStatus attache_tensor_resize(TfLiteTensor* tensor, const i
 TFL_CAPI_EXPORT TfLiteStatus attache_tensor_set_custom_allocation(
     TfLiteTensor* tensor, const TfLiteCustomAllocation* allocation, int64_t flags);
 
+/* The functions below are not in the smallest library. */
+
+/* As TfLiteInterpreterAllocateTensors and TfLiteInterpreterInvoke, for any subgraph. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_allocate(TfLiteInterpreter* interpreter, int32_t subgraph);
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_invoke(TfLiteInterpreter* interpreter, int32_t subgraph);
+/* Sets a function that runs ask before each operator, or group of operators, on the CPU and before each partition, on the
+   thread that runs: where it returns true, they end with kTfLiteCancelled. Null removes it, and so does what prepares the
+   interpreter again: a delegate that is added, and tensors that are allocated for the first time. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_set_cancellation_function(
+    TfLiteInterpreter* interpreter, void* data, bool (*function)(void* data));
+/* Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow. What runs
+   on the CPU need for themselves stays. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_release_memory(TfLiteInterpreter* interpreter);
+
 #ifdef __cplusplus
 }
 #endif

@@ -480,6 +480,13 @@ impl Interpreter {
         core.environment.reset_variable_tensors();
     }
 
+    /// Returns the tensors whose shapes are others than the file states, for the shapes that inputs have now, by their indices
+    /// in the file. Those whose shapes only a run shows are not among them.
+    #[cfg(not(attache_small))]
+    pub fn inferred_shapes(&self) -> &[(usize, Shape)] {
+        &self.instance().executor.prepared().inferred.0
+    }
+
     /// Returns the placement report: where each operator runs, and why.
     pub fn placement(&self) -> &Placement {
         &self.instance().placement

@@ -310,6 +310,14 @@ impl SignatureRunner<'_> {
         self.interpreter.depth(self.subgraph)
     }
 
+    /// Returns the tensors whose shapes are others than the file states, for the shapes that inputs have now, by their indices
+    /// in the file. Those whose shapes only a run shows are not among them.
+    #[cfg(not(attache_small))]
+    #[must_use]
+    pub fn inferred_shapes(&self) -> &[(usize, attache_base::Shape)] {
+        &self.instance().executor.prepared().inferred.0
+    }
+
     /// Returns the placement report of the signature's subgraph.
     #[must_use]
     pub fn placement(&self) -> &Placement {

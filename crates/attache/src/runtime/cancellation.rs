@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use super::asked::{Asked, Asking};
 use super::run_queue::RunId;
 use crate::{Error, ErrorKind};
 
@@ -27,6 +28,8 @@ struct Runs {
     /// The number of the last run that was started before the last cancellation. Started runs share it, so that looking
     /// at it before each operator takes no time.
     cancelled: Arc<AtomicU64>,
+    /// What runs ask whether they are to end.
+    asked: Asking,
 }
 
 impl Cancellation {
@@ -37,15 +40,24 @@ impl Cancellation {
         self.0.cancelled.fetch_max(last, Ordering::AcqRel);
     }
 
+    /// Sets a function that runs ask before each operator, or group of operators, on the CPU and before each partition, on the
+    /// thread that runs: they end as cancelled ones where it returns true. `None` removes it. It concerns the runs that
+    /// are started later.
+    #[cfg(not(attache_small))]
+    pub fn ask(&self, function: Option<Arc<dyn Fn() -> bool + Send + Sync>>) {
+        self.0.asked.set(function);
+    }
+
     /// Starts a run.
     pub(crate) fn start(&self) -> StartedRun {
         let number = self.0.started.fetch_add(1, Ordering::AcqRel) + 1;
-        let Runs { cancelled, .. } = &*self.0;
+        let Runs { cancelled, asked, .. } = &*self.0;
         StartedRun {
             id: RunId(number),
             runs: Arc::downgrade(&self.0),
             cancelled: cancelled.clone(),
             is_cancelled: Arc::default(),
+            asked: asked.now(),
         }
     }
 }
@@ -58,6 +70,7 @@ pub(crate) struct StartedRun {
     runs: Weak<Runs>,
     cancelled: Arc<AtomicU64>,
     is_cancelled: Arc<AtomicBool>,
+    asked: Asked,
 }
 
 impl StartedRun {
@@ -72,17 +85,20 @@ impl StartedRun {
 
     /// Returns an error if the run was cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_cancelled.load(Ordering::Acquire) || self.cancelled.load(Ordering::Acquire) >= self.id.0 {
+        if self.is_cancelled.load(Ordering::Acquire)
+            || self.cancelled.load(Ordering::Acquire) >= self.id.0
+            || self.asked.ends()
+        {
             Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"))
         } else {
             Ok(())
         }
     }
 
-    /// Whether something can cancel the run: another handle of it than this one, or a [`Cancellation`] besides that of
-    /// the interpreter.
+    /// Whether something can cancel the run: another handle of it than this one, a [`Cancellation`] besides that of the
+    /// interpreter, or a function that is asked.
     pub(crate) fn is_cancellable(&self) -> bool {
-        Weak::strong_count(&self.runs) > 1 || Arc::strong_count(&self.is_cancelled) > 1
+        Weak::strong_count(&self.runs) > 1 || Arc::strong_count(&self.is_cancelled) > 1 || self.asked.is_some()
     }
 }
 
@@ -109,6 +125,21 @@ mod tests {
         let [first, second] = [(), ()].map(|()| cancellation.start());
         first.clone().cancel();
         assert!(first.check().is_err() && second.check().is_ok() && cancellation.start().check().is_ok());
+    }
+
+    #[test]
+    fn a_function_ends_the_runs_that_start_while_it_is_set() {
+        let cancellation = Cancellation::default();
+        let before = cancellation.start();
+        let ends = Arc::new(AtomicBool::new(false));
+        let asked = ends.clone();
+        cancellation.ask(Some(Arc::new(move || asked.load(Ordering::Relaxed))));
+        let run = cancellation.start();
+        assert!(run.check().is_ok() && run.is_cancellable());
+        ends.store(true, Ordering::Relaxed);
+        assert_eq!(run.check().unwrap_err().kind(), ErrorKind::Cancelled);
+        cancellation.ask(None);
+        assert!(before.check().is_ok() && cancellation.start().check().is_ok());
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! other subgraphs, which operators call, and the resource variables. This module does not depend on the
 //! public interpreter.
 
+#[cfg_attr(attache_small, path = "not_asked.rs")]
+mod asked;
 #[cfg_attr(attache_small, path = "no_bands.rs")]
 mod bands;
 mod cancellation;
@@ -14,6 +16,8 @@ mod environment;
 pub(crate) mod executor;
 mod few_threads;
 mod host;
+#[cfg_attr(attache_small, path = "not_inferred.rs")]
+mod inferred;
 mod memory;
 mod node;
 mod options;

@@ -9,6 +9,7 @@ use attache_ops::{NOT_IMPLEMENTED, OpResolver};
 
 use super::Options;
 use super::bands::Bands;
+use super::inferred::Inferred;
 use super::plan::{Plan, plan};
 use super::shared_weights::SharedWeights;
 use crate::limits::working_memory;
@@ -38,6 +39,8 @@ pub(crate) struct Prepared {
     pub(crate) on_host: Vec<bool>,
     /// Where each operator of the model file runs.
     pub(crate) placement: Arc<Placement>,
+    /// The tensors of the file whose shapes are others than the file states, by their indices.
+    pub(crate) inferred: Inferred,
     pub(crate) report: Report,
 }
 
@@ -82,6 +85,7 @@ pub(crate) fn prepare(
     let start = Stopwatch::start();
     options.limits.check_operators(subgraph, model.subgraphs()[subgraph].operators.len())?;
     let mut graph = import(model, subgraph, shapes, mode, &options.resolver)?;
+    let inferred = Inferred::new(&graph, model, subgraph);
     options.kept.add_to(&mut graph, subgraph);
     // The limits are checked before constants are folded, and again afterwards because folding may make more
     // shapes known.
@@ -109,7 +113,7 @@ pub(crate) fn prepare(
     report.cpu_arena_lower_bound_bytes = prepared.plan.lower_bound;
     report.prepare_ms = start.milliseconds();
     placement.log.iter().chain(&report.notes).for_each(|line| tracing::info!("{line}"));
-    (prepared.placement, prepared.report) = (Arc::new(placement), report);
+    (prepared.placement, prepared.inferred, prepared.report) = (Arc::new(placement), inferred, report);
     Ok(prepared)
 }
 
@@ -139,8 +143,8 @@ impl Prepared {
             }
         };
         let steps = placed.into_iter().map(step).collect();
-        let (placement, report) = Default::default();
-        Ok(Self { graph, subgraph, is_called, steps, plan, touched, on_host, placement, report })
+        let (placement, inferred, report) = Default::default();
+        Ok(Self { graph, subgraph, is_called, steps, plan, touched, on_host, placement, inferred, report })
     }
 }
 
