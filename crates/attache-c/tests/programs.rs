@@ -101,6 +101,7 @@ fn of_custom() -> Vec<u8> {
     let [x, y] = ["x", "y"].map(|name| builder.tensor(subgraph, TensorBuilder::new(name, DataType::Float32, [4])));
     builder.operator(subgraph, OperatorBuilder::custom("Double", [], [x], [y]));
     builder.inputs(subgraph, &[x]).outputs(subgraph, &[y]).metadata("note", [1, 2]);
+    builder.metadata("min_runtime_version", *b"1.10.0\0\0");
     builder.finish()
 }
 
@@ -438,6 +439,46 @@ fn classes_for_cpp_work() {
 fn members_of_classes_show_the_interpreter() {
     let models = Models::new();
     run("members.cc", &[&models.path("two"), &models.path("signatures"), &models.path("subsets")]);
+}
+
+#[test]
+fn models_show_their_bytes_and_what_is_in_them() {
+    let models = Models::new();
+    run("files.cc", &[&models.path("custom"), &models.path("two")]);
+}
+
+#[test]
+fn resolvers_of_a_program_find_and_refuse_operators() {
+    let models = Models::new();
+    run("resolvers.cc", &[&models.path("custom"), &models.path("two")]);
+}
+
+#[test]
+fn members_of_classes_decide_how_an_interpreter_runs() {
+    let models = Models::new();
+    run("runs.cc", &[&models.path("two"), &models.path("signatures")]);
+}
+
+#[test]
+fn operators_of_the_header_are_those_of_the_manual() {
+    let header = std::fs::read_to_string(crate_folder().join("include/attache/operators.h")).unwrap();
+    let listed: BTreeSet<String> = header.lines().filter(|line| line.starts_with("  X(")).map(str::to_owned).collect();
+    let manual = std::fs::read_to_string(crate_folder().join("../../docs/operators.md")).unwrap();
+    let rows = manual.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let mut count = 0;
+    for (name, rest) in rows {
+        let versions = rest.split(" | ").next().unwrap();
+        let last = versions.rsplit('–').next().unwrap();
+        assert!(versions.starts_with('1'), "{name} has no version 1");
+        let is_custom = name.contains(|letter: char| letter.is_ascii_lowercase());
+        let is_listed = |line: &String| match is_custom {
+            true => line.contains(&format!(", \"{name}\")")) && last == "1",
+            false => line.contains(&format!("X({name}, {last})")),
+        };
+        assert!(listed.iter().any(is_listed), "the header lacks {name} up to version {last}");
+        count += 1;
+    }
+    assert_eq!(count, listed.len(), "the header has operators that the manual lacks");
 }
 
 #[test]

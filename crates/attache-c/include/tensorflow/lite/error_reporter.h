@@ -20,6 +20,13 @@ class ErrorReporter {
     va_end(args);
     return written;
   }
+  int ReportError(void*, const char* format, ...) {
+    va_list args;
+    va_start(args, format);
+    const int written = Report(format, args);
+    va_end(args);
+    return written;
+  }
 };
 
 // Writes to the standard error output.

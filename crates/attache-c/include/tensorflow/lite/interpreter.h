@@ -4,6 +4,7 @@
 #define TENSORFLOW_LITE_INTERPRETER_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,25 +14,72 @@
 
 #include "attache/graph.h"
 #include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/core/api/profiler.h"
 #include "tensorflow/lite/core/subgraph.h"
 #include "tensorflow/lite/error_reporter.h"
+#include "tensorflow/lite/interpreter_options.h"
 #include "tensorflow/lite/portable_type_to_tflitetype.h"
+#include "tensorflow/lite/schema/schema_generated.h"
 #include "tensorflow/lite/signature_runner.h"
 
 namespace tflite {
 // A delegate, and the function that deletes it.
 using TfLiteDelegatePtr = std::unique_ptr<TfLiteDelegate, void (*)(TfLiteDelegate*)>;
 
+namespace internal {
+
+// Several profilers as one, which does not own them.
+class Profilers : public Profiler {
+ public:
+  using Profiler::AddEvent;
+  using Profiler::BeginEvent;
+  uint32_t BeginEvent(const char* tag, EventType event_type, int64_t first, int64_t second) override {
+    std::vector<std::pair<Profiler*, uint32_t>>& begun = begun_[++last_];
+    for (Profiler* profiler : profilers) begun.emplace_back(profiler, profiler->BeginEvent(tag, event_type, first, second));
+    return last_;
+  }
+  void EndEvent(uint32_t handle) override {
+    for (const auto& event : begun_[handle]) event.first->EndEvent(event.second);
+    begun_.erase(handle);
+  }
+  void EndEvent(uint32_t handle, int64_t first, int64_t second) override {
+    for (const auto& event : begun_[handle]) event.first->EndEvent(event.second, first, second);
+    begun_.erase(handle);
+  }
+  void AddEvent(const char* tag, EventType event_type, uint64_t time, int64_t first, int64_t second) override {
+    for (Profiler* profiler : profilers) profiler->AddEvent(tag, event_type, time, first, second);
+  }
+  void AddEventWithData(const char* tag, EventType event_type, const void* data) override {
+    for (Profiler* profiler : profilers) profiler->AddEventWithData(tag, event_type, data);
+  }
+
+  std::vector<Profiler*> profilers;
+
+ private:
+  std::map<uint32_t, std::vector<std::pair<Profiler*, uint32_t>>> begun_;
+  uint32_t last_ = 0;
+};
+
+}  // namespace internal
+
 // Runs a model. InterpreterBuilder makes it. One thread at a time uses it, except for Cancel.
 class Interpreter {
  public:
   using TfLiteDelegatePtr = tflite::TfLiteDelegatePtr;
 
-  // Takes an interpreter of the C API over. The reporter stays the caller's.
-  explicit Interpreter(TfLiteInterpreter* interpreter, ErrorReporter* error_reporter = DefaultErrorReporter())
-      : interpreter_(interpreter), error_reporter_(error_reporter) {
+  // An interpreter without a model: it is empty and cannot run. The reporter stays the caller's.
+  explicit Interpreter(ErrorReporter* error_reporter = DefaultErrorReporter())
+      : interpreter_(nullptr), error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()), subgraphs_(1) {}
+  // Takes an interpreter of the C API over. It keeps what owns the bytes of the model, which the tables are in.
+  explicit Interpreter(
+      TfLiteInterpreter* interpreter, ErrorReporter* error_reporter = DefaultErrorReporter(),
+      std::shared_ptr<const void> model = nullptr, const Model* tables = nullptr)
+      : model_(std::move(model)),
+        tables_(tables),
+        interpreter_(interpreter),
+        error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()) {
     const int32_t count = attache_interpreter_subgraph_count(interpreter_);
-    subgraphs_.resize(count > 0 ? static_cast<size_t>(count) : 0);
+    subgraphs_.resize(count > 0 ? static_cast<size_t>(count) : 1);
     const int32_t signature_count = TfLiteInterpreterGetSignatureCount(interpreter_);
     for (int32_t i = 0; i < signature_count; ++i) {
       signature_keys_.push_back(new std::string(TfLiteInterpreterGetSignatureKey(interpreter_, i)));
@@ -40,7 +88,7 @@ class Interpreter {
   ~Interpreter() {
     runners_.clear();
     for (const std::string* key : signature_keys_) delete key;
-    TfLiteInterpreterDelete(interpreter_);
+    if (interpreter_) TfLiteInterpreterDelete(interpreter_);
   }
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -55,8 +103,8 @@ class Interpreter {
 
   // A tensor by its index; null if there is none. The field data of inputs, outputs and constants is set from
   // AllocateTensors to the next resize.
-  TfLiteTensor* tensor(int tensor_index) { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
-  const TfLiteTensor* tensor(int tensor_index) const { return TfLiteInterpreterGetTensor(interpreter_, tensor_index); }
+  TfLiteTensor* tensor(int tensor_index) { return primary().tensor(tensor_index); }
+  const TfLiteTensor* tensor(int tensor_index) const { return primary().tensor(tensor_index); }
   // A tensor by its position in inputs() or outputs().
   TfLiteTensor* input_tensor(size_t index) { return tensor(At(inputs(), index)); }
   const TfLiteTensor* input_tensor(size_t index) const { return tensor(At(inputs(), index)); }
@@ -66,11 +114,11 @@ class Interpreter {
   // The elements of a tensor; null if they are of another type.
   template <typename T>
   T* typed_tensor(int tensor_index) {
-    return Elements<T>(TfLiteInterpreterGetTensor(interpreter_, tensor_index));
+    return Elements<T>(primary().tensor(tensor_index));
   }
   template <typename T>
   const T* typed_tensor(int tensor_index) const {
-    return Elements<T>(TfLiteInterpreterGetTensor(interpreter_, tensor_index));
+    return Elements<T>(primary().tensor(tensor_index));
   }
   template <typename T>
   T* typed_input_tensor(int index) {
@@ -95,6 +143,14 @@ class Interpreter {
   const std::pair<TfLiteNode, TfLiteRegistration>* node_and_registration(int node_index) const {
     return primary().node_and_registration(node_index);
   }
+  const std::pair<TfLiteNode, TfLiteRegistration>* node_and_registration(int subgraph_index, int node_index) const {
+    const Subgraph* found = subgraph(subgraph_index);
+    return found ? found->node_and_registration(node_index) : nullptr;
+  }
+  // What an operator of the program's says about its work; null if it says nothing.
+  const char* OpProfilingString(const TfLiteRegistration& registration, const TfLiteNode* node) const {
+    return registration.profiling_string ? registration.profiling_string(nullptr, node) : nullptr;
+  }
 
   size_t subgraphs_size() const { return subgraphs_.size(); }
   // Null if there is no such subgraph.
@@ -105,20 +161,11 @@ class Interpreter {
 
   // Sets the extents of an input, given by its index among all tensors. AllocateTensors has to follow.
   TfLiteStatus ResizeInputTensor(int tensor_index, const std::vector<int>& dims) {
-    TfLiteTensor* input = tensor(tensor_index);
-    return input ? attache_tensor_resize(input, dims.data(), static_cast<int32_t>(dims.size())) : kTfLiteError;
+    return primary().ResizeInputTensor(tensor_index, dims);
   }
   // As ResizeInputTensor, and changes only those extents that the model leaves to the program.
   TfLiteStatus ResizeInputTensorStrict(int tensor_index, const std::vector<int>& dims) {
-    const TfLiteTensor* input = tensor(tensor_index);
-    if (!input) return kTfLiteError;
-    const TfLiteIntArray* signature = input->dims_signature;
-    const TfLiteIntArray* fixed = signature && signature->size ? signature : input->dims;
-    if (static_cast<int>(dims.size()) != fixed->size) return kTfLiteError;
-    for (int i = 0; i < fixed->size; ++i) {
-      if (fixed->data[i] != -1 && fixed->data[i] != dims[static_cast<size_t>(i)]) return kTfLiteError;
-    }
-    return ResizeInputTensor(tensor_index, dims);
+    return primary().ResizeInputTensorStrict(tensor_index, dims);
   }
   // Puts a tensor into memory of the program's; c_api_experimental.h says when.
   TfLiteStatus SetCustomAllocationForTensor(
@@ -128,8 +175,28 @@ class Interpreter {
   TfLiteStatus EnsureTensorDataIsReadable(int tensor_index) {
     return TfLiteInterpreterEnsureTensorDataIsReadable(interpreter_, tensor_index);
   }
-  TfLiteStatus AllocateTensors() { return TfLiteInterpreterAllocateTensors(interpreter_); }
-  TfLiteStatus Invoke() { return TfLiteInterpreterInvoke(interpreter_); }
+  TfLiteStatus AllocateTensors() {
+    const ScopedProfile event(GetProfiler(), "AllocateTensors");
+    return Renewed(TfLiteInterpreterAllocateTensors(interpreter_));
+  }
+  TfLiteStatus Invoke() {
+    const ScopedProfile event(GetProfiler(), "Invoke");
+    asks_.ends = false;
+    const TfLiteStatus status = TfLiteInterpreterInvoke(interpreter_);
+    return asks_.ends && status == kTfLiteCancelled ? kTfLiteError : status;
+  }
+  // Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow.
+  TfLiteStatus ReleaseNonPersistentMemory() { return attache_interpreter_release_memory(interpreter_); }
+  // Sets a function that runs ask, on the thread that runs, before each operator, or group of operators, on the CPU and
+  // before each partition of a delegate. Where it returns true, Invoke returns kTfLiteError. Null removes it.
+  void SetCancellationFunction(void* data, bool (*check_cancelled_func)(void*)) {
+    asks_.function = check_cancelled_func;
+    asks_.data = data;
+    renew_ = [this] {
+      attache_interpreter_set_cancellation_function(interpreter_, &asks_, asks_.function ? Asks::Ask : nullptr);
+    };
+    renew_();
+  }
   // Cancel stops the run that is under way, from any thread, and is an error unless EnableCancellation was called.
   TfLiteStatus EnableCancellation() { return attache_interpreter_enable_cancellation(interpreter_); }
   TfLiteStatus Cancel() { return TfLiteInterpreterCancel(interpreter_); }
@@ -137,15 +204,17 @@ class Interpreter {
 
   // Adds a delegate, and allocates tensors where the shapes of inputs are known.
   TfLiteStatus ModifyGraphWithDelegate(TfLiteDelegate* delegate) {
-    return TfLiteInterpreterModifyGraphWithDelegate(interpreter_, delegate);
+    return Renewed(TfLiteInterpreterModifyGraphWithDelegate(interpreter_, delegate));
   }
   // Keeps the delegate as long as the interpreter.
-  template <typename Deleter>
-  TfLiteStatus ModifyGraphWithDelegate(std::unique_ptr<TfLiteDelegate, Deleter> delegate) {
+  template <typename Delegate, typename Deleter>
+  TfLiteStatus ModifyGraphWithDelegate(std::unique_ptr<Delegate, Deleter> delegate) {
     TfLiteDelegate* raw = delegate.get();
-    delegates_.push_back(std::shared_ptr<TfLiteDelegate>(std::move(delegate)));
+    delegates_.push_back(std::shared_ptr<Delegate>(std::move(delegate)));
     return ModifyGraphWithDelegate(raw);
   }
+  // The default deleter does not know how to delete a delegate.
+  TfLiteStatus ModifyGraphWithDelegate(std::unique_ptr<TfLiteDelegate> delegate) = delete;
 
   // Sets the number of threads from the next run on; -1 for the library's choice.
   TfLiteStatus SetNumThreads(int num_threads) {
@@ -155,6 +224,58 @@ class Interpreter {
   void SetAllowFp16PrecisionForFp32(bool allow) { allows_fp16_ = allow; }
   bool GetAllowFp16PrecisionForFp32() const { return allows_fp16_; }
   ErrorReporter* error_reporter() const { return error_reporter_; }
+
+  // Profilers are told about AllocateTensors and Invoke, and stay the caller's unless they are owned. A new one takes the
+  // place of all others, and null removes them.
+  void SetProfiler(Profiler* profiler) {
+    profilers_.profilers.clear();
+    own_profilers_.clear();
+    AddProfiler(profiler);
+  }
+  void SetProfiler(std::unique_ptr<Profiler> profiler) {
+    SetProfiler(profiler.get());
+    if (profiler) own_profilers_.push_back(std::move(profiler));
+  }
+  void AddProfiler(Profiler* profiler) {
+    if (profiler) profilers_.profilers.push_back(profiler);
+  }
+  void AddProfiler(std::unique_ptr<Profiler> profiler) {
+    AddProfiler(profiler.get());
+    if (profiler) own_profilers_.push_back(std::move(profiler));
+  }
+  // All of them as one; null if there is none.
+  Profiler* GetProfiler() { return profilers_.profilers.empty() ? nullptr : &profilers_; }
+
+  // An error if intermediate tensors are to be preserved: only options of the builder can say so.
+  TfLiteStatus ApplyOptions(InterpreterOptions* options) {
+    if (!options || !options->GetPreserveAllTensors()) return kTfLiteOk;
+    error_reporter_->Report("Intermediate tensors are preserved where the options of InterpreterBuilder say so.");
+    return kTfLiteError;
+  }
+
+  // Interpreters are made of models: functions that make graphs are errors.
+  TfLiteStatus AddTensors(int, int* = nullptr) { return RefuseToBuild("AddTensors"); }
+  TfLiteStatus SetInputs(std::vector<int>) { return RefuseToBuild("SetInputs"); }
+  TfLiteStatus SetOutputs(std::vector<int>) { return RefuseToBuild("SetOutputs"); }
+  TfLiteStatus SetVariables(std::vector<int>) { return RefuseToBuild("SetVariables"); }
+  template <typename Quantization>
+  TfLiteStatus SetTensorParametersReadOnly(
+      int, TfLiteType, const char*, const std::vector<int>&, Quantization, const char*, size_t, const void* = nullptr) {
+    return RefuseToBuild("SetTensorParametersReadOnly");
+  }
+  template <typename Quantization>
+  TfLiteStatus SetTensorParametersReadWrite(
+      int, TfLiteType, const char*, const std::vector<int>&, Quantization, bool = false,
+      const std::vector<int>* = nullptr) {
+    return RefuseToBuild("SetTensorParametersReadWrite");
+  }
+  // Frees the options of the node, which it takes over.
+  TfLiteStatus AddNodeWithParameters(
+      const std::vector<int>&, const std::vector<int>&, const char*, size_t, void* builtin_data,
+      const TfLiteRegistration*, int* = nullptr) {
+    std::free(builtin_data);
+    return RefuseToBuild("AddNodeWithParameters");
+  }
 
   // Handles of buffers; c_api_experimental.h says what becomes of them.
   TfLiteStatus SetBufferHandle(int tensor_index, TfLiteBufferHandle handle, TfLiteDelegate* delegate) {
@@ -205,12 +326,10 @@ class Interpreter {
 
   // Null if there is no such signature, or none with this input or output.
   TfLiteTensor* input_tensor_by_signature(const char* input_name, const char* key) {
-    SignatureRunner* runner = GetSignatureRunner(key);
-    return runner ? runner->input_tensor(input_name) : nullptr;
+    return Find(signature_inputs(key), input_name, key);
   }
-  const TfLiteTensor* output_tensor_by_signature(const char* output_name, const char* key) {
-    SignatureRunner* runner = GetSignatureRunner(key);
-    return runner ? runner->output_tensor(output_name) : nullptr;
+  const TfLiteTensor* output_tensor_by_signature(const char* output_name, const char* key) const {
+    return Find(signature_outputs(key), output_name, key);
   }
 
   TfLiteInterpreter* c_interpreter() { return interpreter_; }
@@ -223,10 +342,40 @@ class Interpreter {
   Subgraph* At(int index) const {
     if (index < 0 || static_cast<size_t>(index) >= subgraphs_.size()) return nullptr;
     std::unique_ptr<Subgraph>& subgraph = subgraphs_[static_cast<size_t>(index)];
-    if (!subgraph) subgraph.reset(new Subgraph(interpreter_, index));
+    if (!subgraph) subgraph.reset(new Subgraph(interpreter_, index, NameOf(static_cast<uint32_t>(index))));
     return subgraph.get();
   }
   Subgraph& primary() const { return *At(0); }
+  std::string NameOf(uint32_t index) const {
+    const bool is_known = tables_ && tables_->subgraphs() && index < tables_->subgraphs()->size();
+    const auto* name = is_known ? tables_->subgraphs()->Get(index)->name() : nullptr;
+    return name ? name->str() : std::string();
+  }
+  TfLiteTensor* Find(const Names& names, const char* name, const char* key) const {
+    const auto found = names.find(name);
+    return found == names.end() ? nullptr : At(GetSubgraphIndexFromSignature(key))->tensor(static_cast<int>(found->second));
+  }
+
+  // What may have prepared the interpreter again lost the function that runs ask.
+  TfLiteStatus Renewed(TfLiteStatus status) {
+    if (renew_) renew_();
+    return status;
+  }
+  TfLiteStatus RefuseToBuild(const char* function) {
+    error_reporter_->Report("%s: interpreters are made of models, by InterpreterBuilder.", function);
+    return kTfLiteError;
+  }
+
+  // The function that runs ask whether they are to end, and whether it said so.
+  struct Asks {
+    static bool Ask(void* asks) {
+      Asks* own = static_cast<Asks*>(asks);
+      return own->ends = own->function(own->data);
+    }
+    bool (*function)(void*) = nullptr;
+    void* data = nullptr;
+    bool ends = false;
+  };
 
   template <typename Count, typename Name, typename Tensor>
   const Names& Named(std::map<std::string, Names>& known, const char* key, Count count, Name name, Tensor tensor) const {
@@ -254,11 +403,18 @@ class Interpreter {
     return fits ? static_cast<T*>(TfLiteTensorData(tensor)) : nullptr;
   }
 
-  // Delegates of the program's are destroyed after the interpreter.
+  // Delegates of the program's, and the bytes of the model, are destroyed after the interpreter.
   std::vector<std::shared_ptr<TfLiteDelegate>> delegates_;
+  std::shared_ptr<const void> model_;
+  // Null if they are not known.
+  const Model* tables_ = nullptr;
   TfLiteInterpreter* interpreter_;
   ErrorReporter* error_reporter_;
   bool allows_fp16_ = false;
+  Asks asks_;
+  std::function<void()> renew_;
+  internal::Profilers profilers_;
+  std::vector<std::unique_ptr<Profiler>> own_profilers_;
   // Made when they are first asked for.
   mutable std::vector<std::unique_ptr<Subgraph>> subgraphs_;
   mutable std::map<std::string, Names> signature_inputs_;

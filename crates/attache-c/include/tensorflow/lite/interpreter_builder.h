@@ -4,8 +4,11 @@
 #define TENSORFLOW_LITE_INTERPRETER_BUILDER_H_
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "attache/attache.h"
+#include "attache/operators.h"
 #include "tensorflow/lite/interpreter.h"
 #include "tensorflow/lite/interpreter_options.h"
 #include "tensorflow/lite/model_builder.h"
@@ -13,27 +16,41 @@
 
 namespace tflite {
 
-// Makes interpreters of a model. The model and the operators may be destroyed afterwards.
+// Makes interpreters of a model. The model and the resolver may be destroyed after the builder.
 class InterpreterBuilder {
  public:
   InterpreterBuilder(
       const FlatBufferModel& model, const OpResolver& op_resolver,
       const InterpreterOptions* options_experimental = nullptr)
-      : model_(model.c_model()), error_reporter_(model.error_reporter()), options_(TfLiteInterpreterOptionsCreate()) {
-    TfLiteInterpreterOptionsSetErrorReporter(options_, internal::ReportTo, model.error_reporter());
-    op_resolver.AddTo(options_);
-    if (options_experimental && options_experimental->GetPreserveAllTensors()) PreserveAllTensorsExperimental();
-  }
+      : InterpreterBuilder(model.opened(), op_resolver, model.error_reporter(), options_experimental) {}
+  // The model is one that FlatBufferModel opened and that exists. Others are an error when an interpreter is made.
+  InterpreterBuilder(
+      const Model* model, const OpResolver& op_resolver, ErrorReporter* error_reporter = DefaultErrorReporter(),
+      const InterpreterOptions* options_experimental = nullptr)
+      : InterpreterBuilder(internal::OpenedModel::Find(model), op_resolver, error_reporter, options_experimental) {}
   ~InterpreterBuilder() { TfLiteInterpreterOptionsDelete(options_); }
   InterpreterBuilder(const InterpreterBuilder&) = delete;
   InterpreterBuilder& operator=(const InterpreterBuilder&) = delete;
 
-  // Sets the interpreter to null if the model cannot be run.
+  // Sets the interpreter to null if the model cannot be run, or if the resolver does not have a builtin operator of it.
   TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter) {
-    if (!interpreter) return kTfLiteError;
-    TfLiteInterpreter* made = TfLiteInterpreterCreate(model_, options_);
-    interpreter->reset(made ? new Interpreter(made, error_reporter_) : nullptr);
-    return made ? kTfLiteOk : kTfLiteError;
+    if (!interpreter) {
+      error_reporter_->Report("Null where a place for an interpreter is expected.");
+      return kTfLiteError;
+    }
+    interpreter->reset();
+    if (!model_) {
+      error_reporter_->Report("Null, or a model that FlatBufferModel did not open, where a model is expected.");
+      return kTfLiteError;
+    }
+    TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCopy(options_);
+    TfLiteInterpreter* made = Resolve(options) ? TfLiteInterpreterCreate(model_->model(), options) : nullptr;
+    TfLiteInterpreterOptionsDelete(options);
+    if (!made) return kTfLiteError;
+    interpreter->reset(new Interpreter(made, error_reporter_, model_, model_->tables()));
+    const TfLiteStatus status = AddDelegatesOfResolver(interpreter->get());
+    if (status != kTfLiteOk) interpreter->reset();
+    return status;
   }
   TfLiteStatus operator()(std::unique_ptr<Interpreter>* interpreter, int num_threads) {
     if (SetNumThreads(num_threads) == kTfLiteOk) return (*this)(interpreter);
@@ -43,7 +60,11 @@ class InterpreterBuilder {
 
   // -1 for the library's choice. An error for numbers below it.
   TfLiteStatus SetNumThreads(int num_threads) {
-    if (num_threads < -1) return kTfLiteError;
+    if (num_threads < -1) {
+      error_reporter_->Report("The number of threads is at least 0, or -1 for the library's choice; not %d.", num_threads);
+      return kTfLiteError;
+    }
+    num_threads_ = num_threads;
     TfLiteInterpreterOptionsSetNumThreads(options_, num_threads);
     return kTfLiteOk;
   }
@@ -52,13 +73,90 @@ class InterpreterBuilder {
     attache_interpreter_options_set_preserve_all_tensors(options_, true);
     return *this;
   }
-  // The delegate stays valid as long as the interpreters.
-  void AddDelegate(TfLiteDelegate* delegate) { TfLiteInterpreterOptionsAddDelegate(options_, delegate); }
+  // The delegate stays valid as long as the interpreters. Null is reported, and changes nothing.
+  void AddDelegate(TfLiteDelegate* delegate) {
+    if (!delegate) {
+      error_reporter_->Report("Null where a delegate is expected.");
+      return;
+    }
+    TfLiteInterpreterOptionsAddDelegate(options_, reinterpret_cast<TfLiteOpaqueDelegate*>(delegate));
+  }
+  void AddDelegate(TfLiteOpaqueDelegateStruct* delegate) { AddDelegate(reinterpret_cast<TfLiteDelegate*>(delegate)); }
 
  private:
-  const TfLiteModel* model_;
+  InterpreterBuilder(
+      std::shared_ptr<const internal::OpenedModel> model, const OpResolver& op_resolver, ErrorReporter* error_reporter,
+      const InterpreterOptions* options)
+      : model_(std::move(model)),
+        op_resolver_(op_resolver),
+        error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()),
+        options_(TfLiteInterpreterOptionsCreate()) {
+    TfLiteInterpreterOptionsSetErrorReporter(options_, internal::ReportTo, error_reporter_);
+    if (options && options->GetPreserveAllTensors()) PreserveAllTensorsExperimental();
+  }
+
+  // Adds the operators of the resolver that the model uses. Returns false if it lacks a builtin one. Custom operators that
+  // it lacks are an error when tensors are allocated, unless the library has them.
+  bool Resolve(TfLiteInterpreterOptions* options) const {
+    const Model* model = model_->tables();
+    if (!model) {
+      error_reporter_->Report("The file of the model could not be mapped into memory.");
+      return false;
+    }
+    bool is_complete = true;
+    std::vector<bool> is_asked(model->operator_codes() ? model->operator_codes()->size() : 0);
+    for (const SubGraph* subgraph : *model->subgraphs()) {
+      if (!subgraph->operators()) continue;
+      for (const Operator* node : *subgraph->operators()) {
+        const uint32_t index = node->opcode_index();
+        if (is_asked[index]) continue;
+        is_asked[index] = true;
+        is_complete &= Resolve(*model->operator_codes()->Get(index), options);
+      }
+    }
+    return is_complete;
+  }
+  bool Resolve(const OperatorCode& code, TfLiteInterpreterOptions* options) const {
+    const BuiltinOperator op = GetBuiltinCode(&code);
+    const int version = code.version();
+    if (op == BuiltinOperator_CUSTOM) {
+      const char* name = code.custom_code() ? code.custom_code()->c_str() : "";
+      const TfLiteRegistration* found = op_resolver_.FindOp(name, version);
+      if (found && !internal::IsOfLibrary(*found)) {
+        TfLiteInterpreterOptionsAddCustomOp(options, name, found, version, version);
+      }
+      return true;
+    }
+    const TfLiteRegistration* found = op_resolver_.FindOp(op, version);
+    if (!found) {
+      error_reporter_->Report(
+          "Didn't find op for builtin opcode '%s' version '%d'. The resolver lacks it.", EnumNameBuiltinOperator(op),
+          version);
+    } else if (!internal::IsOfLibrary(*found)) {
+      const auto builtin = static_cast<TfLiteBuiltinOperator>(op);
+      TfLiteInterpreterOptionsAddBuiltinOp(options, builtin, found, version, version);
+    }
+    return found != nullptr;
+  }
+
+  TfLiteStatus AddDelegatesOfResolver(Interpreter* interpreter) const {
+    for (const auto& create : op_resolver_.GetDelegateCreators()) {
+      TfLiteContext context{};
+      context.recommended_num_threads = num_threads_;
+      std::unique_ptr<TfLiteDelegate, void (*)(TfLiteDelegate*)> delegate = create(&context);
+      if (!delegate) continue;
+      const TfLiteStatus status = interpreter->ModifyGraphWithDelegate(std::move(delegate));
+      // A delegate that does not fit the model is left out.
+      if (status != kTfLiteOk && status != kTfLiteApplicationError) return status;
+    }
+    return kTfLiteOk;
+  }
+
+  std::shared_ptr<const internal::OpenedModel> model_;
+  const OpResolver& op_resolver_;
   ErrorReporter* error_reporter_;
   TfLiteInterpreterOptions* options_;
+  int num_threads_ = -1;
 };
 
 }  // namespace tflite

@@ -6,20 +6,15 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tensorflow/lite/c/c_api_experimental.h"
+#include "tensorflow/lite/core/api/op_resolver.h"
 #include "tensorflow/lite/schema/schema_generated.h"
 
 namespace tflite {
 
-// Operators that a program adds to those of the library, or puts in place of them.
-class OpResolver {
- public:
-  virtual ~OpResolver() = default;
-  // Adds the operators to options of the C API.
-  virtual void AddTo(TfLiteInterpreterOptions* options) const = 0;
-};
-
+// The operators that a program adds.
 class MutableOpResolver : public OpResolver {
  public:
   void AddBuiltin(TfLiteBuiltinOperator op, const TfLiteRegistration* registration, int version = 1) {
@@ -52,32 +47,33 @@ class MutableOpResolver : public OpResolver {
     for (const auto& entry : other.customs_) {
       AddCustom(entry.first.first.c_str(), &entry.second, entry.first.second);
     }
+    others_.insert(others_.end(), other.others_.begin(), other.others_.end());
   }
 
-  // What was added for an operator; null if nothing was, also where the library has the operator.
-  const TfLiteRegistration* FindOp(TfLiteBuiltinOperator op, int version) const {
+  // What was added for an operator, here or else in a resolver behind this one; null if nothing was.
+  const TfLiteRegistration* FindOp(BuiltinOperator op, int version) const override {
     const auto found = builtins_.find(std::make_pair(static_cast<int>(op), version));
-    return found == builtins_.end() ? nullptr : &found->second;
+    return found == builtins_.end() ? Ask(op, version) : &found->second;
   }
-  const TfLiteRegistration* FindOp(BuiltinOperator op, int version) const {
-    return FindOp(static_cast<TfLiteBuiltinOperator>(op), version);
+  const TfLiteRegistration* FindOp(const char* name, int version) const override {
+    const auto found = customs_.find(std::make_pair(std::string(name ? name : ""), version));
+    return found == customs_.end() ? Ask(name, version) : &found->second;
   }
-  const TfLiteRegistration* FindOp(const char* name, int version) const {
-    const auto found = customs_.find(std::make_pair(std::string(name), version));
-    return found == customs_.end() ? nullptr : &found->second;
+  const TfLiteRegistration* FindOp(TfLiteBuiltinOperator op, int version) const {
+    return FindOp(static_cast<BuiltinOperator>(op), version);
   }
 
-  void AddTo(TfLiteInterpreterOptions* options) const override {
-    for (const auto& entry : builtins_) {
-      const int version = entry.first.second;
-      const auto op = static_cast<TfLiteBuiltinOperator>(entry.first.first);
-      TfLiteInterpreterOptionsAddBuiltinOp(options, op, &entry.second, version, version);
-    }
-    for (const auto& entry : customs_) {
-      const int version = entry.first.second;
-      TfLiteInterpreterOptionsAddCustomOp(options, entry.first.first.c_str(), &entry.second, version, version);
-    }
-  }
+  TfLiteDelegateCreators GetDelegateCreators() const override { return delegate_creators_; }
+  TfLiteOpaqueDelegateCreators GetOpaqueDelegateCreators() const override { return opaque_delegate_creators_; }
+
+ protected:
+  // Asks another resolver, which exists as long as this one, for what is not added here.
+  void ChainOpResolver(const OpResolver* other) { others_.push_back(other); }
+
+  TfLiteDelegateCreators delegate_creators_;
+  TfLiteOpaqueDelegateCreators opaque_delegate_creators_;
+  // A note without effect.
+  bool may_directly_contain_user_defined_ops_ = false;
 
  private:
   static TfLiteRegistration As(TfLiteRegistration registration, int code, const char* name, int version) {
@@ -87,9 +83,18 @@ class MutableOpResolver : public OpResolver {
     return registration;
   }
 
+  template <typename Operator>
+  const TfLiteRegistration* Ask(Operator op, int version) const {
+    for (const OpResolver* other : others_) {
+      if (const TfLiteRegistration* found = other->FindOp(op, version)) return found;
+    }
+    return nullptr;
+  }
+
   // By code or name, and version.
   std::map<std::pair<int, int>, TfLiteRegistration> builtins_;
   std::map<std::pair<std::string, int>, TfLiteRegistration> customs_;
+  std::vector<const OpResolver*> others_;
 };
 
 }  // namespace tflite

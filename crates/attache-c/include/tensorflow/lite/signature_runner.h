@@ -18,7 +18,7 @@ class SignatureRunner {
   // Takes a runner of the C API over.
   SignatureRunner(
       TfLiteInterpreter* interpreter, TfLiteSignatureRunner* runner, const std::string& key, int subgraph)
-      : runner_(runner), key_(key) {
+      : interpreter_(interpreter), runner_(runner), key_(key) {
     for (size_t i = 0; i < input_size(); ++i) {
       input_names_.push_back(TfLiteSignatureRunnerGetInputName(runner_, static_cast<int32_t>(i)));
     }
@@ -82,11 +82,33 @@ class SignatureRunner {
     return output ? attache_tensor_set_custom_allocation(output, &allocation, flags) : kTfLiteError;
   }
 
+  // Handles of buffers; c_api_experimental.h says what becomes of them. The delegate of a tensor always frees the one that
+  // was set before: keeping it is an error.
+  TfLiteStatus SetInputBufferHandle(
+      const char* name, TfLiteBufferHandle handle, TfLiteDelegate* delegate, bool releases_existing = true) {
+    return SetBufferHandle(input_tensor(name), handle, delegate, releases_existing);
+  }
+  TfLiteStatus SetOutputBufferHandle(
+      const char* name, TfLiteBufferHandle handle, TfLiteDelegate* delegate, bool releases_existing = true) {
+    return SetBufferHandle(const_cast<TfLiteTensor*>(output_tensor(name)), handle, delegate, releases_existing);
+  }
+  // For all signatures of the interpreter.
+  void SetAllowBufferHandleOutput(bool allow) { TfLiteSetAllowBufferHandleOutput(interpreter_, allow); }
+
   TfLiteStatus AllocateTensors() { return TfLiteSignatureRunnerAllocateTensors(runner_); }
   TfLiteStatus Invoke() { return TfLiteSignatureRunnerInvoke(runner_); }
   TfLiteStatus Cancel() { return TfLiteSignatureRunnerCancel(runner_); }
 
  private:
+  TfLiteStatus SetBufferHandle(
+      TfLiteTensor* tensor, TfLiteBufferHandle handle, TfLiteDelegate* delegate, bool releases_existing) {
+    const bool has_other = tensor && tensor->buffer_handle != kTfLiteNullBufferHandle;
+    if (!tensor || (has_other && !releases_existing)) return kTfLiteError;
+    return TfLiteInterpreterSetBufferHandle(
+        interpreter_, tensor, handle, reinterpret_cast<TfLiteOpaqueDelegate*>(delegate));
+  }
+
+  TfLiteInterpreter* interpreter_;
   TfLiteSignatureRunner* runner_;
   std::string key_;
   std::vector<const char*> input_names_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,10 +14,13 @@
 
 namespace tflite {
 
-// A subgraph of an interpreter, which owns it. Signature runners and the interpreter run it.
+// A subgraph of an interpreter, which owns it.
 class Subgraph {
  public:
-  Subgraph(TfLiteInterpreter* interpreter, int index) : interpreter_(interpreter), index_(index) {
+  // Without an interpreter, it is empty.
+  Subgraph(TfLiteInterpreter* interpreter, int index, std::string name = std::string())
+      : interpreter_(interpreter), index_(index), name_(std::move(name)) {
+    if (!interpreter_) return;
     int32_t count = 0;
     const int* list = attache_interpreter_inputs(interpreter_, index_, &count);
     inputs_.assign(list, list + count);
@@ -31,6 +35,8 @@ class Subgraph {
   Subgraph& operator=(const Subgraph&) = delete;
 
   int GetSubgraphIndex() const { return index_; }
+  bool IsPrimarySubgraph() const { return index_ == 0; }
+  const std::string& GetName() const { return name_; }
 
   // Indices of tensors.
   const std::vector<int>& inputs() const { return inputs_; }
@@ -38,21 +44,65 @@ class Subgraph {
   const std::vector<int>& variables() const { return variables_; }
   size_t tensors_size() const { return tensors_size_; }
   // Null if there is no such tensor.
-  TfLiteTensor* tensor(int tensor_index) { return attache_interpreter_tensor(interpreter_, index_, tensor_index); }
-  const TfLiteTensor* tensor(int tensor_index) const {
-    return attache_interpreter_tensor(interpreter_, index_, tensor_index);
+  TfLiteTensor* tensor(int tensor_index) { return At(tensor_index); }
+  const TfLiteTensor* tensor(int tensor_index) const { return At(tensor_index); }
+  // All tensors, in the order of their indices.
+  TfLiteTensor* tensors() { return At(0); }
+  // Whether the shape of a tensor is known only after a run, once tensors are allocated.
+  bool HasDynamicTensors() const {
+    for (size_t i = 0; i < tensors_size_; ++i) {
+      const TfLiteTensor* found = At(static_cast<int>(i));
+      if (found->allocation_type == kTfLiteDynamic && found->type != kTfLiteString) return true;
+    }
+    return false;
   }
+
+  // Sets the extents of an input. AllocateTensors has to follow.
+  TfLiteStatus ResizeInputTensor(int tensor_index, const std::vector<int>& dims) {
+    TfLiteTensor* input = tensor(tensor_index);
+    return input ? attache_tensor_resize(input, dims.data(), static_cast<int32_t>(dims.size())) : kTfLiteError;
+  }
+  TfLiteStatus ResizeInputTensor(int tensor_index, const int* dims_data, int rank) {
+    return ResizeInputTensor(tensor_index, std::vector<int>(dims_data, dims_data + rank));
+  }
+  // As ResizeInputTensor, and changes only those extents that the model leaves to the program.
+  TfLiteStatus ResizeInputTensorStrict(int tensor_index, const std::vector<int>& dims) {
+    const TfLiteTensor* input = tensor(tensor_index);
+    if (!input) return kTfLiteError;
+    const TfLiteIntArray* signature = input->dims_signature;
+    const TfLiteIntArray* fixed = signature && signature->size ? signature : input->dims;
+    if (static_cast<int>(dims.size()) != fixed->size) return kTfLiteError;
+    for (int i = 0; i < fixed->size; ++i) {
+      if (fixed->data[i] != -1 && fixed->data[i] != dims[static_cast<size_t>(i)]) return kTfLiteError;
+    }
+    return ResizeInputTensor(tensor_index, dims);
+  }
+  // Puts a tensor into memory of the program's; c_api_experimental.h says when.
+  TfLiteStatus SetCustomAllocationForTensor(
+      int tensor_index, const TfLiteCustomAllocation& allocation, int64_t flags = kTfLiteCustomAllocationFlagsNone) {
+    TfLiteTensor* found = tensor(tensor_index);
+    return found ? attache_tensor_set_custom_allocation(found, &allocation, flags) : kTfLiteError;
+  }
+  TfLiteStatus AllocateTensors() {
+    return index_ == 0 ? TfLiteInterpreterAllocateTensors(interpreter_)
+                       : attache_interpreter_allocate(interpreter_, index_);
+  }
+  TfLiteStatus Invoke() {
+    return index_ == 0 ? TfLiteInterpreterInvoke(interpreter_) : attache_interpreter_invoke(interpreter_, index_);
+  }
+  // Concerns all subgraphs.
+  TfLiteStatus ResetVariableTensors() { return TfLiteInterpreterResetVariableTensors(interpreter_); }
 
   // Nodes have the indices of the file's operators. Where delegates run some, nodes with higher indices stand for their
   // partitions in the plan.
   size_t nodes_size() const {
-    const int32_t count = attache_interpreter_node_count(interpreter_, index_);
+    const int32_t count = interpreter_ ? attache_interpreter_node_count(interpreter_, index_) : 0;
     return count < 0 ? 0 : static_cast<size_t>(count);
   }
   // The indices of the nodes in the order in which they run, as they are now.
   const std::vector<int>& execution_plan() const {
     int32_t count = 0;
-    const int* plan = attache_interpreter_execution_plan(interpreter_, index_, &count);
+    const int* plan = interpreter_ ? attache_interpreter_execution_plan(interpreter_, index_, &count) : nullptr;
     execution_plan_.assign(plan, plan + (plan ? count : 0));
     return execution_plan_;
   }
@@ -66,15 +116,42 @@ class Subgraph {
     return &nodes_[node_index];
   }
 
+  // Those of all indices. The list is made again by each call.
+  const std::vector<std::pair<TfLiteNode, TfLiteRegistration>>& nodes_and_registration() const {
+    all_nodes_.clear();
+    for (size_t i = 0; i < nodes_size(); ++i) all_nodes_.push_back(*node_and_registration(static_cast<int>(i)));
+    return all_nodes_;
+  }
+
+  // Whether delegates run nodes of it, and all of them.
+  bool HasDelegates() const { return CountDelegates() > 0; }
+  bool IsFullyDelegated() const { return HasDelegates() && CountDelegates() == execution_plan_.size(); }
+
  private:
+  TfLiteTensor* At(int index) const {
+    const bool is_there = index >= 0 && static_cast<size_t>(index) < tensors_size_;
+    return is_there ? attache_interpreter_tensor(interpreter_, index_, index) : nullptr;
+  }
+
+  size_t CountDelegates() const {
+    size_t count = 0;
+    for (const int node : execution_plan()) {
+      const auto* found = node_and_registration(node);
+      count += found && found->second.builtin_code == kTfLiteBuiltinDelegate;
+    }
+    return count;
+  }
+
   TfLiteInterpreter* interpreter_;
   int index_;
+  std::string name_;
   std::vector<int> inputs_;
   std::vector<int> outputs_;
   std::vector<int> variables_;
   size_t tensors_size_ = 0;
   mutable std::vector<int> execution_plan_;
   mutable std::map<int, std::pair<TfLiteNode, TfLiteRegistration>> nodes_;
+  mutable std::vector<std::pair<TfLiteNode, TfLiteRegistration>> all_nodes_;
 };
 
 }  // namespace tflite

@@ -1,4 +1,4 @@
-// The codes of operators under the names that model files have for them, in C++. Nothing else of the schema is here.
+// The codes of operators and types under the names that model files have for them, in C++, and what a file consists of.
 
 #ifndef TENSORFLOW_LITE_SCHEMA_SCHEMA_GENERATED_H_
 #define TENSORFLOW_LITE_SCHEMA_SCHEMA_GENERATED_H_
@@ -439,6 +439,66 @@ inline const char* EnumNameBuiltinOperator(BuiltinOperator op) {
   return "";
 }
 
+enum TensorType : int8_t {
+  TensorType_FLOAT32 = 0,
+  TensorType_FLOAT16 = 1,
+  TensorType_INT32 = 2,
+  TensorType_UINT8 = 3,
+  TensorType_INT64 = 4,
+  TensorType_STRING = 5,
+  TensorType_BOOL = 6,
+  TensorType_INT16 = 7,
+  TensorType_COMPLEX64 = 8,
+  TensorType_INT8 = 9,
+  TensorType_FLOAT64 = 10,
+  TensorType_COMPLEX128 = 11,
+  TensorType_UINT64 = 12,
+  TensorType_RESOURCE = 13,
+  TensorType_VARIANT = 14,
+  TensorType_UINT32 = 15,
+  TensorType_UINT16 = 16,
+  TensorType_INT4 = 17,
+  TensorType_BFLOAT16 = 18,
+  TensorType_INT2 = 19,
+  TensorType_UINT4 = 20,
+  TensorType_FLOAT8_E4M3FN = 21,
+  TensorType_FLOAT8_E5M2 = 22,
+  TensorType_MIN = TensorType_FLOAT32,
+  TensorType_MAX = TensorType_FLOAT8_E5M2
+};
+
+// The name of a type in a file; empty if there is none.
+inline const char* EnumNameTensorType(TensorType type) {
+  switch (type) {
+    case TensorType_FLOAT32: return "FLOAT32";
+    case TensorType_FLOAT16: return "FLOAT16";
+    case TensorType_INT32: return "INT32";
+    case TensorType_UINT8: return "UINT8";
+    case TensorType_INT64: return "INT64";
+    case TensorType_STRING: return "STRING";
+    case TensorType_BOOL: return "BOOL";
+    case TensorType_INT16: return "INT16";
+    case TensorType_COMPLEX64: return "COMPLEX64";
+    case TensorType_INT8: return "INT8";
+    case TensorType_FLOAT64: return "FLOAT64";
+    case TensorType_COMPLEX128: return "COMPLEX128";
+    case TensorType_UINT64: return "UINT64";
+    case TensorType_RESOURCE: return "RESOURCE";
+    case TensorType_VARIANT: return "VARIANT";
+    case TensorType_UINT32: return "UINT32";
+    case TensorType_UINT16: return "UINT16";
+    case TensorType_INT4: return "INT4";
+    case TensorType_BFLOAT16: return "BFLOAT16";
+    case TensorType_INT2: return "INT2";
+    case TensorType_UINT4: return "UINT4";
+    case TensorType_FLOAT8_E4M3FN: return "FLOAT8_E4M3FN";
+    case TensorType_FLOAT8_E5M2: return "FLOAT8_E5M2";
+  }
+  return "";
+}
+
 }  // namespace tflite
+
+#include "attache/file.h"
 
 #endif

@@ -1,0 +1,175 @@
+// Members of the classes for C++ that decide how an interpreter runs: shapes, cancellation, profilers and memory.
+//
+// Arguments: a model of two operators with the tensor 1 between them, and one with the signatures "square" and "negate" of two
+// subgraphs.
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "tensorflow/lite/core/api/profiler.h"
+#include "tensorflow/lite/core/subgraph.h"
+#include "tensorflow/lite/kernels/register.h"
+#include "tensorflow/lite/model.h"
+
+using tflite::Interpreter;
+
+static std::unique_ptr<Interpreter> Make(const char* path) {
+  auto model = tflite::FlatBufferModel::BuildFromFile(path);
+  tflite::ops::builtin::BuiltinOpResolver resolver;
+  std::unique_ptr<Interpreter> interpreter;
+  CHECK(tflite::InterpreterBuilder(*model, resolver)(&interpreter) == kTfLiteOk);
+  return interpreter;
+}
+
+static std::vector<int> Dims(const TfLiteTensor* tensor) {
+  return std::vector<int>(tensor->dims->data, tensor->dims->data + tensor->dims->size);
+}
+
+// All tensors have the shapes that follow from those of the inputs.
+static void Shapes(const char* path) {
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  const std::vector<std::vector<int>> all{{2, 3}, {}, {4}, {0, 2}, {5}};
+  for (const std::vector<int>& dims : all) {
+    CHECK(interpreter->ResizeInputTensor(0, dims) == kTfLiteOk && interpreter->AllocateTensors() == kTfLiteOk);
+    size_t bytes = sizeof(float);
+    for (int extent : dims) bytes *= static_cast<size_t>(extent);
+    for (int i = 0; i < 3; ++i) {
+      CHECK(Dims(interpreter->tensor(i)) == dims && interpreter->tensor(i)->bytes == bytes);
+    }
+    CHECK(interpreter->Invoke() == kTfLiteOk);
+    CHECK(bytes == 0 || interpreter->typed_output_tensor<float>(0)[0] == -1.0f);
+  }
+}
+
+struct Count {
+  int asked = 0;
+  int last = 0;
+};
+
+static bool IsEnough(void* data) {
+  Count* count = static_cast<Count*>(data);
+  return ++count->asked > count->last;
+}
+
+static void Cancellation(const char* path) {
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  Count count;
+  interpreter->SetCancellationFunction(&count, IsEnough);
+  CHECK(interpreter->AllocateTensors() == kTfLiteOk && count.asked == 0);
+  CHECK(interpreter->Invoke() == kTfLiteError && count.asked == 1);
+  // It is still asked where a delegate had the interpreter prepared again.
+  TfLiteDelegate none = TfLiteDelegateCreate();
+  none.Prepare = [](TfLiteContext*, TfLiteDelegate*) { return kTfLiteOk; };
+  CHECK(interpreter->ModifyGraphWithDelegate(&none) == kTfLiteOk && interpreter->Invoke() == kTfLiteError);
+  count = {0, 1000};
+  CHECK(interpreter->Invoke() == kTfLiteOk && count.asked >= 2);
+  CHECK(interpreter->typed_output_tensor<float>(0)[0] == -1.0f);
+  count.last = 0;
+  interpreter->SetCancellationFunction(nullptr, nullptr);
+  const int asked = count.asked;
+  CHECK(interpreter->Invoke() == kTfLiteOk && count.asked == asked);
+}
+
+class Recorder : public tflite::Profiler {
+ public:
+  using tflite::Profiler::BeginEvent;
+  uint32_t BeginEvent(const char* tag, EventType type, int64_t, int64_t) override {
+    CHECK(type == EventType::DEFAULT);
+    text += std::string("<") + tag;
+    return ++last;
+  }
+  void EndEvent(uint32_t handle) override {
+    CHECK(handle == last);
+    text += ">";
+  }
+  std::string text;
+  uint32_t last = 0;
+};
+
+static void Profilers(const char* path) {
+  Recorder first, second;
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  CHECK(!interpreter->GetProfiler());
+  interpreter->SetProfiler(&first);
+  CHECK(interpreter->GetProfiler() && interpreter->AllocateTensors() == kTfLiteOk);
+  interpreter->AddProfiler(&second);
+  CHECK(interpreter->Invoke() == kTfLiteOk);
+  CHECK(first.text == "<AllocateTensors><Invoke>" && second.text == "<Invoke>");
+  interpreter->SetProfiler(std::unique_ptr<tflite::Profiler>(new Recorder));
+  CHECK(interpreter->Invoke() == kTfLiteOk && second.text == "<Invoke>");
+  interpreter->SetProfiler(static_cast<tflite::Profiler*>(nullptr));
+  CHECK(!interpreter->GetProfiler() && interpreter->Invoke() == kTfLiteOk);
+}
+
+static void Memory(const char* path) {
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  alignas(64) static float own[16];
+  CHECK(interpreter->SetCustomAllocationForTensor(interpreter->outputs()[0], {own, sizeof(own)}) == kTfLiteOk);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(interpreter->AllocateTensors() == kTfLiteOk && interpreter->typed_input_tensor<float>(0));
+    for (int k = 0; k < 4; ++k) interpreter->typed_input_tensor<float>(0)[k] = 0.0f;
+    own[3] = 0.0f;
+    CHECK(interpreter->Invoke() == kTfLiteOk && own[3] == -1.0f);
+    CHECK(interpreter->ReleaseNonPersistentMemory() == kTfLiteOk);
+    CHECK(!interpreter->tensor(0)->data.data && interpreter->Invoke() == kTfLiteError);
+  }
+}
+
+static void Subgraphs(const char* path) {
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  tflite::Subgraph* other = interpreter->subgraph(1);
+  CHECK(other->GetName() == "negate" && !other->IsPrimarySubgraph() && other->tensors() == other->tensor(0));
+  CHECK(interpreter->primary_subgraph().IsPrimarySubgraph() && interpreter->subgraph(0)->GetName() == "square");
+  CHECK(other->Invoke() == kTfLiteError && other->ResizeInputTensor(0, {2}) == kTfLiteOk);
+  CHECK(other->ResizeInputTensorStrict(0, {2, 2}) == kTfLiteError);
+  CHECK(other->AllocateTensors() == kTfLiteOk && !other->HasDynamicTensors() && other->tensor(1)->bytes == 8);
+  other->tensor(0)->data.f[1] = 3.0f;
+  CHECK(other->Invoke() == kTfLiteOk && other->tensor(1)->data.f[1] == -3.0f);
+  CHECK(interpreter->output_tensor_by_signature("out", "negate") == other->tensor(1));
+  CHECK(!interpreter->output_tensor_by_signature("none", "negate"));
+  const auto* node = interpreter->node_and_registration(1, 0);
+  CHECK(node && node->second.builtin_code == kTfLiteBuiltinNeg && !interpreter->node_and_registration(2, 0));
+  CHECK(other->nodes_and_registration().size() == 1 && !other->HasDelegates() && !other->IsFullyDelegated());
+
+  tflite::Subgraph& main = interpreter->primary_subgraph();
+  CHECK(main.AllocateTensors() == kTfLiteOk);
+  main.tensor(0)->data.f[0] = 3.0f;
+  CHECK(main.Invoke() == kTfLiteOk && main.tensor(1)->data.f[0] == 9.0f);
+  tflite::InterpreterOptions options;
+  CHECK(interpreter->ApplyOptions(&options) == kTfLiteOk);
+  options.SetPreserveAllTensors();
+  CHECK(interpreter->ApplyOptions(&options) == kTfLiteError);
+}
+
+static int freed = 0;
+
+static void Handles(const char* path) {
+  TfLiteDelegate delegate = TfLiteDelegateCreate();
+  delegate.FreeBufferHandle = [](TfLiteContext*, TfLiteDelegate*, TfLiteBufferHandle*) { ++freed; };
+  {
+    std::unique_ptr<Interpreter> interpreter = Make(path);
+    tflite::SignatureRunner* runner = interpreter->GetSignatureRunner("negate");
+    CHECK(runner->SetInputBufferHandle("in", 5, &delegate) == kTfLiteOk);
+    CHECK(runner->input_tensor("in")->buffer_handle == 5 && freed == 0);
+    CHECK(runner->SetInputBufferHandle("in", 6, &delegate, false) == kTfLiteError);
+    CHECK(runner->SetInputBufferHandle("in", 6, &delegate) == kTfLiteOk && freed == 1);
+    CHECK(runner->SetOutputBufferHandle("out", 7, &delegate) == kTfLiteOk);
+    CHECK(runner->output_tensor("out")->buffer_handle == 7);
+    CHECK(runner->SetOutputBufferHandle("none", 7, &delegate) == kTfLiteError);
+  }
+  CHECK(freed == 3);
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 3);
+  Shapes(argv[1]);
+  Cancellation(argv[1]);
+  Profilers(argv[1]);
+  Memory(argv[1]);
+  Subgraphs(argv[2]);
+  Handles(argv[2]);
+  return 0;
+}
