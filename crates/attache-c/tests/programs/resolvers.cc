@@ -12,6 +12,7 @@
 #include "check.h"
 #include "tensorflow/lite/core/api/op_resolver.h"
 #include "tensorflow/lite/kernels/builtin_op_kernels.h"
+#include "tensorflow/lite/kernels/internal/tensor_ctypes.h"
 #include "tensorflow/lite/kernels/register.h"
 #include "tensorflow/lite/model.h"
 
@@ -22,7 +23,9 @@ static float factor = 0.0f;
 static TfLiteStatus Scale(TfLiteContext* context, TfLiteNode* node) {
   const TfLiteTensor* input = &context->tensors[node->inputs->data[0]];
   TfLiteTensor* output = &context->tensors[node->outputs->data[0]];
-  for (size_t i = 0; i < output->bytes / sizeof(float); ++i) output->data.f[i] = factor * input->data.f[i];
+  const float* from = tflite::GetTensorData<float>(input);
+  float* to = tflite::GetTensorData<float>(output);
+  for (size_t i = 0; i < output->bytes / sizeof(float); ++i) to[i] = factor * from[i];
   return kTfLiteOk;
 }
 
@@ -82,6 +85,8 @@ static void Customs(const char* path) {
   // The resolver is gone, and a delegate has the interpreter prepared again.
   factor = 2.0f;
   CHECK(Run(*interpreter, 3.0f) == 6.0f);
+  const auto* node = interpreter->node_and_registration(0);
+  CHECK(node->second.invoke == Scale && std::strcmp(node->second.custom_name, "Double") == 0);
   TfLiteDelegate none = TfLiteDelegateCreate();
   none.Prepare = [](TfLiteContext*, TfLiteDelegate*) { return kTfLiteOk; };
   CHECK(interpreter->ModifyGraphWithDelegate(&none) == kTfLiteOk && Run(*interpreter, 4.0f) == 8.0f);
@@ -108,6 +113,8 @@ static void Builtins(const char* path) {
   resolver.replaced = tflite::BuiltinOperator_NEG;
   factor = 10.0f;
   CHECK(builder(&interpreter) == kTfLiteOk && Run(*interpreter, 0.0f) == 10.0f);
+  CHECK(interpreter->node_and_registration(1)->second.invoke == Scale);
+  CHECK(!interpreter->node_and_registration(0)->second.invoke);
   resolver.replaced = tflite::BuiltinOperator_CUSTOM;
   CHECK(builder(&interpreter) == kTfLiteOk && Run(*interpreter, 0.0f) == -1.0f);
 

@@ -70,12 +70,15 @@ class Interpreter {
   // An interpreter without a model: it is empty and cannot run. The reporter stays the caller's.
   explicit Interpreter(ErrorReporter* error_reporter = DefaultErrorReporter())
       : interpreter_(nullptr), error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()), subgraphs_(1) {}
-  // Takes an interpreter of the C API over. It keeps what owns the bytes of the model, which the tables are in.
+  // Takes an interpreter of the C API over. It keeps what owns the bytes of the model, which the tables are in, and shows the
+  // operators of the program's.
   explicit Interpreter(
       TfLiteInterpreter* interpreter, ErrorReporter* error_reporter = DefaultErrorReporter(),
-      std::shared_ptr<const void> model = nullptr, const Model* tables = nullptr)
+      std::shared_ptr<const void> model = nullptr, const Model* tables = nullptr,
+      std::shared_ptr<const internal::Operators> operators = nullptr)
       : model_(std::move(model)),
         tables_(tables),
+        operators_(std::move(operators)),
         interpreter_(interpreter),
         error_reporter_(error_reporter ? error_reporter : DefaultErrorReporter()) {
     const int32_t count = attache_interpreter_subgraph_count(interpreter_);
@@ -342,7 +345,7 @@ class Interpreter {
   Subgraph* At(int index) const {
     if (index < 0 || static_cast<size_t>(index) >= subgraphs_.size()) return nullptr;
     std::unique_ptr<Subgraph>& subgraph = subgraphs_[static_cast<size_t>(index)];
-    if (!subgraph) subgraph.reset(new Subgraph(interpreter_, index, NameOf(static_cast<uint32_t>(index))));
+    if (!subgraph) subgraph.reset(new Subgraph(interpreter_, index, NameOf(static_cast<uint32_t>(index)), operators_));
     return subgraph.get();
   }
   Subgraph& primary() const { return *At(0); }
@@ -408,6 +411,7 @@ class Interpreter {
   std::shared_ptr<const void> model_;
   // Null if they are not known.
   const Model* tables_ = nullptr;
+  std::shared_ptr<const internal::Operators> operators_;
   TfLiteInterpreter* interpreter_;
   ErrorReporter* error_reporter_;
   bool allows_fp16_ = false;

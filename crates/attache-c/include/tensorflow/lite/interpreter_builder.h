@@ -4,6 +4,8 @@
 #define TENSORFLOW_LITE_INTERPRETER_BUILDER_H_
 
 #include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,10 +46,12 @@ class InterpreterBuilder {
       return kTfLiteError;
     }
     TfLiteInterpreterOptions* options = TfLiteInterpreterOptionsCopy(options_);
-    TfLiteInterpreter* made = Resolve(options) ? TfLiteInterpreterCreate(model_->model(), options) : nullptr;
+    const auto operators = std::make_shared<internal::Operators>();
+    const bool is_complete = Resolve(options, operators.get());
+    TfLiteInterpreter* made = is_complete ? TfLiteInterpreterCreate(model_->model(), options) : nullptr;
     TfLiteInterpreterOptionsDelete(options);
     if (!made) return kTfLiteError;
-    interpreter->reset(new Interpreter(made, error_reporter_, model_, model_->tables()));
+    interpreter->reset(new Interpreter(made, error_reporter_, model_, model_->tables(), operators));
     const TfLiteStatus status = AddDelegatesOfResolver(interpreter->get());
     if (status != kTfLiteOk) interpreter->reset();
     return status;
@@ -97,12 +101,13 @@ class InterpreterBuilder {
 
   // Adds the operators of the resolver that the model uses. Returns false if it lacks a builtin one. Custom operators that
   // it lacks are an error when tensors are allocated, unless the library has them.
-  bool Resolve(TfLiteInterpreterOptions* options) const {
+  bool Resolve(TfLiteInterpreterOptions* options, internal::Operators* operators) const {
     const Model* model = model_->tables();
     if (!model) {
       error_reporter_->Report("The file of the model could not be mapped into memory.");
       return false;
     }
+    if (!model->subgraphs()) return true;
     bool is_complete = true;
     std::vector<bool> is_asked(model->operator_codes() ? model->operator_codes()->size() : 0);
     for (const SubGraph* subgraph : *model->subgraphs()) {
@@ -111,12 +116,13 @@ class InterpreterBuilder {
         const uint32_t index = node->opcode_index();
         if (is_asked[index]) continue;
         is_asked[index] = true;
-        is_complete &= Resolve(*model->operator_codes()->Get(index), options);
+        is_complete &= Resolve(*model->operator_codes()->Get(index), options, operators);
       }
     }
     return is_complete;
   }
-  bool Resolve(const OperatorCode& code, TfLiteInterpreterOptions* options) const {
+  bool Resolve(
+      const OperatorCode& code, TfLiteInterpreterOptions* options, internal::Operators* operators) const {
     const BuiltinOperator op = GetBuiltinCode(&code);
     const int version = code.version();
     if (op == BuiltinOperator_CUSTOM) {
@@ -124,6 +130,7 @@ class InterpreterBuilder {
       const TfLiteRegistration* found = op_resolver_.FindOp(name, version);
       if (found && !internal::IsOfLibrary(*found)) {
         TfLiteInterpreterOptionsAddCustomOp(options, name, found, version, version);
+        operators->emplace(std::make_tuple(static_cast<int>(op), std::string(name), version), *found);
       }
       return true;
     }
@@ -135,6 +142,7 @@ class InterpreterBuilder {
     } else if (!internal::IsOfLibrary(*found)) {
       const auto builtin = static_cast<TfLiteBuiltinOperator>(op);
       TfLiteInterpreterOptionsAddBuiltinOp(options, builtin, found, version, version);
+      operators->emplace(std::make_tuple(static_cast<int>(op), std::string(), version), *found);
     }
     return found != nullptr;
   }

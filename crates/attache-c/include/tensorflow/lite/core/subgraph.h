@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,12 +16,21 @@
 
 namespace tflite {
 
+namespace internal {
+
+// The registrations of the program's operators by code, name and version.
+using Operators = std::map<std::tuple<int, std::string, int>, TfLiteRegistration>;
+
+}  // namespace internal
+
 // A subgraph of an interpreter, which owns it.
 class Subgraph {
  public:
   // Without an interpreter, it is empty.
-  Subgraph(TfLiteInterpreter* interpreter, int index, std::string name = std::string())
-      : interpreter_(interpreter), index_(index), name_(std::move(name)) {
+  Subgraph(
+      TfLiteInterpreter* interpreter, int index, std::string name = std::string(),
+      std::shared_ptr<const internal::Operators> operators = nullptr)
+      : interpreter_(interpreter), index_(index), name_(std::move(name)), operators_(std::move(operators)) {
     if (!interpreter_) return;
     int32_t count = 0;
     const int* list = attache_interpreter_inputs(interpreter_, index_, &count);
@@ -106,13 +117,14 @@ class Subgraph {
     execution_plan_.assign(plan, plan + (plan ? count : 0));
     return execution_plan_;
   }
-  // What describes a node, valid until the interpreter is changed; null if there is none. Registrations have no functions.
+  // What describes a node, valid until the interpreter is changed; null if there is none. Only registrations of the
+  // program's operators have functions.
   const std::pair<TfLiteNode, TfLiteRegistration>* node_and_registration(int node_index) const {
     if (node_index < 0 || static_cast<size_t>(node_index) >= nodes_size()) return nullptr;
     TfLiteNode* node = nullptr;
     TfLiteRegistration* registration = nullptr;
     if (attache_interpreter_node(interpreter_, index_, node_index, &node, &registration) != kTfLiteOk) return nullptr;
-    nodes_[node_index] = std::make_pair(*node, *registration);
+    nodes_[node_index] = std::make_pair(*node, WithFunctions(*registration));
     return &nodes_[node_index];
   }
 
@@ -133,6 +145,18 @@ class Subgraph {
     return is_there ? attache_interpreter_tensor(interpreter_, index_, index) : nullptr;
   }
 
+  TfLiteRegistration WithFunctions(const TfLiteRegistration& of_file) const {
+    if (!operators_) return of_file;
+    const char* name = of_file.custom_name ? of_file.custom_name : "";
+    const auto found = operators_->find(std::make_tuple(of_file.builtin_code, std::string(name), of_file.version));
+    if (found == operators_->end()) return of_file;
+    TfLiteRegistration registration = found->second;
+    registration.builtin_code = of_file.builtin_code;
+    registration.custom_name = of_file.custom_name;
+    registration.version = of_file.version;
+    return registration;
+  }
+
   size_t CountDelegates() const {
     size_t count = 0;
     for (const int node : execution_plan()) {
@@ -145,6 +169,7 @@ class Subgraph {
   TfLiteInterpreter* interpreter_;
   int index_;
   std::string name_;
+  std::shared_ptr<const internal::Operators> operators_;
   std::vector<int> inputs_;
   std::vector<int> outputs_;
   std::vector<int> variables_;

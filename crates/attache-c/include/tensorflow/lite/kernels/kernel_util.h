@@ -8,6 +8,7 @@
 
 #include "tensorflow/lite/c/builtin_op_data.h"
 #include "tensorflow/lite/c/common.h"
+#include "tensorflow/lite/kernels/internal/tensor_ctypes.h"
 
 namespace tflite {
 
@@ -24,16 +25,6 @@ inline bool HaveSameShapes(const TfLiteTensor* a, const TfLiteTensor* b) {
 }
 inline int NumInputs(const TfLiteNode* node) { return node->inputs ? node->inputs->size : 0; }
 inline int NumOutputs(const TfLiteNode* node) { return node->outputs ? node->outputs->size : 0; }
-
-// The elements of a tensor, without a check of their type; null for null.
-template <typename T>
-T* GetTensorData(TfLiteTensor* tensor) {
-  return tensor ? static_cast<T*>(tensor->data.data) : nullptr;
-}
-template <typename T>
-const T* GetTensorData(const TfLiteTensor* tensor) {
-  return tensor ? static_cast<const T*>(tensor->data.data) : nullptr;
-}
 
 namespace internal {
 
