@@ -15,6 +15,8 @@ use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
 use crate::operators::{Added, Resolver, unresolved};
+#[cfg(not(attache_small))]
+use crate::running::Asked;
 
 /// Options of interpreters.
 #[derive(Clone, Default)]
@@ -40,6 +42,9 @@ pub(crate) struct Configuration {
     pub(crate) resolver: Option<Resolver>,
     pub(crate) falls_back: bool,
     pub(crate) is_cancellable: bool,
+    /// What runs ask whether they are to end.
+    #[cfg(not(attache_small))]
+    pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) requires_delegation: bool,
     pub(crate) profiles: bool,
     /// Whether intermediate tensors keep the values of the last run.
@@ -100,6 +105,10 @@ impl Configuration {
         let built = builder.build();
         if let Some(failure) = self.external.iter().find_map(|delegate| delegate.take_failure()) {
             return Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, failure));
+        }
+        #[cfg(not(attache_small))]
+        if let (Ok(interpreter), Some(asked)) = (&built, &self.asked) {
+            asked.watch(interpreter);
         }
         built.map_err(|error| {
             let fault = Fault::from(error);

@@ -3,17 +3,24 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use attache::Interpreter;
 use attache_abi::TfLiteStatus;
 
+use crate::fault::Fault;
 use crate::graph::with;
 use crate::guard::exports;
 use crate::interpreter::{self, TfLiteInterpreter};
 use crate::state::State;
 
 /// A function of the program's that returns whether a run is to end, and its data.
-#[derive(Clone, Copy)]
-struct Asked(unsafe extern "C" fn(*mut c_void) -> bool, *mut c_void);
+pub(crate) struct Asked {
+    function: unsafe extern "C" fn(*mut c_void) -> bool,
+    data: *mut c_void,
+    /// Whether it has ended a run.
+    has_ended: AtomicBool,
+}
 
 // SAFETY: the program states with the function that it may be called with its data by the threads that run the interpreter.
 unsafe impl Send for Asked {}
@@ -21,27 +28,45 @@ unsafe impl Send for Asked {}
 unsafe impl Sync for Asked {}
 
 impl Asked {
-    fn ends(self) -> bool {
-        let Self(function, data) = self;
+    fn ends(&self) -> bool {
         // SAFETY: the program gave the function to be called with its data.
-        unsafe { function(data) }
+        let ends = unsafe { (self.function)(self.data) };
+        self.has_ended.fetch_or(ends, Ordering::Relaxed);
+        ends
+    }
+
+    /// Has the runs of an interpreter ask the function.
+    pub(crate) fn watch(self: &Arc<Self>, interpreter: &Interpreter) {
+        let asked = self.clone();
+        interpreter.cancellation().ask(Some(Arc::new(move || asked.ends())));
+    }
+
+    /// Returns the fault of a run. As in TensorFlow Lite, a run that the function ends is no cancelled one.
+    pub(crate) fn fault(&self, fault: Fault) -> Fault {
+        match self.has_ended.swap(false, Ordering::Relaxed) {
+            true => Fault { status: TfLiteStatus::ERROR, ..fault },
+            false => fault,
+        }
     }
 }
 
 exports! {
     /// Sets a function that runs ask before each operator, or group of operators, on the CPU and before each partition: where
-    /// it returns true, they end as cancelled ones. Null removes it, and so does what prepares the interpreter again.
+    /// it returns true, they end with an error. Null removes it.
     fn attache_interpreter_set_cancellation_function(
         interpreter: *mut TfLiteInterpreter,
         data: *mut c_void,
         function: Option<unsafe extern "C" fn(*mut c_void) -> bool>,
     ) -> TfLiteStatus {
         interpreter::status(interpreter, |state| {
-            let asked = function.map(|function| Asked(function, data));
-            let asked = asked.map(|asked| Arc::new(move || asked.ends()) as Arc<dyn Fn() -> bool + Send + Sync>);
+            let asked = function.map(|function| Arc::new(Asked { function, data, has_ended: AtomicBool::new(false) }));
             if let Some(interpreter) = &state.interpreter {
-                interpreter.cancellation().ask(asked);
+                match &asked {
+                    Some(asked) => asked.watch(interpreter),
+                    None => interpreter.cancellation().ask(None),
+                }
             }
+            state.configuration.asked = asked;
             Ok(())
         })
     } else TfLiteStatus::ERROR;

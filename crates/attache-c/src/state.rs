@@ -243,7 +243,13 @@ impl State {
     /// and the CPU did the run, the outputs are valid and the fault says that it did, once.
     pub(crate) fn invoke(&mut self, subgraph: usize) -> Result<(), Fault> {
         let before = self.fallback();
+        #[cfg(attache_small)]
         self.run(subgraph)?;
+        #[cfg(not(attache_small))]
+        self.run(subgraph).map_err(|fault| match &self.configuration.asked {
+            Some(asked) => asked.fault(fault),
+            None => fault,
+        })?;
         match self.fallback().filter(|_| before.is_none()) {
             Some(text) => {
                 Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, format!("{text}; the CPU has taken over")))

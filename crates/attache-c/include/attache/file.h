@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "tensorflow/lite/schema/schema_generated.h"
@@ -58,6 +59,13 @@ class List : public Part {
 
   class Iterator {
    public:
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = typename List::value_type;
+    using difference_type = std::ptrdiff_t;
+    using pointer = value_type;
+    using reference = value_type;
+
+    Iterator() : place_(nullptr) {}
     explicit Iterator(const uint8_t* place) : place_(place) {}
     value_type operator*() const { return Element<T>::Read(place_); }
     value_type operator->() const { return Element<T>::Read(place_); }
@@ -65,8 +73,34 @@ class List : public Part {
       place_ += Element<T>::kSize;
       return *this;
     }
+    Iterator operator++(int) {
+      const Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    Iterator& operator--() { return *this -= 1; }
+    Iterator operator--(int) {
+      const Iterator before = *this;
+      --*this;
+      return before;
+    }
+    Iterator& operator+=(difference_type count) {
+      place_ += count * static_cast<difference_type>(Element<T>::kSize);
+      return *this;
+    }
+    Iterator& operator-=(difference_type count) { return *this += -count; }
+    Iterator operator+(difference_type count) const { return Iterator(place_) += count; }
+    Iterator operator-(difference_type count) const { return Iterator(place_) -= count; }
+    difference_type operator-(const Iterator& other) const {
+      return (place_ - other.place_) / static_cast<difference_type>(Element<T>::kSize);
+    }
+    value_type operator[](difference_type index) const { return *(*this + index); }
     bool operator==(const Iterator& other) const { return place_ == other.place_; }
     bool operator!=(const Iterator& other) const { return place_ != other.place_; }
+    bool operator<(const Iterator& other) const { return place_ < other.place_; }
+    bool operator>(const Iterator& other) const { return place_ > other.place_; }
+    bool operator<=(const Iterator& other) const { return place_ <= other.place_; }
+    bool operator>=(const Iterator& other) const { return place_ >= other.place_; }
 
    private:
     const uint8_t* place_;

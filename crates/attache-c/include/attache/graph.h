@@ -51,8 +51,7 @@ TFL_CAPI_EXPORT TfLiteStatus attache_tensor_set_custom_allocation(
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_allocate(TfLiteInterpreter* interpreter, int32_t subgraph);
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_invoke(TfLiteInterpreter* interpreter, int32_t subgraph);
 /* Sets a function that runs ask before each operator, or group of operators, on the CPU and before each partition, on the
-   thread that runs: where it returns true, they end with kTfLiteCancelled. Null removes it, and so does what prepares the
-   interpreter again: a delegate that is added, and tensors that are allocated for the first time. */
+   thread that runs: where it returns true, they end with kTfLiteError. Null removes it. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_set_cancellation_function(
     TfLiteInterpreter* interpreter, void* data, bool (*function)(void* data));
 /* Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow. What runs

@@ -11,7 +11,7 @@ use attache_model::{Model, Subgraph, Tensor};
 use super::{InputTensor, OutputTensor, TensorInfo, TensorKey, same_type};
 use crate::error::counted;
 use crate::runtime::executor::Executor;
-use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State, Subgraphs};
+use crate::runtime::{Environment, Key, MOST_PANICS, Options, Plans, RunId, StartedRun, State};
 use crate::{Error, ErrorKind, Placement, Report};
 
 /// A subgraph of an interpreter: its executor for the current input shapes, and what users ask about it.
@@ -257,10 +257,11 @@ impl Core {
             let is_restored = falls_back || self.environment.is_cancellable();
             let now = if !is_restored || instance.executor.is_whole_partition() { left } else { 1 };
             let state = is_restored.then(|| State::of(&instance.executor, &self.environment));
-            let run = self.environment.check_cancelled();
+            // Others ask before each step.
+            let run = self.environment.check_run(!cfg!(attache_small) && instance.executor.is_whole_partition());
             let run = run.and_then(|()| instance.executor.run(now, &mut self.environment));
             let run = run.and_then(|()| if falls_back { instance.executor.settle() } else { Ok(()) });
-            match (run.and_then(|()| self.environment.check_cancelled()), state) {
+            match (run.and_then(|()| self.environment.check_run(false)), state) {
                 (Ok(()), _) => left -= now,
                 (Err(error), state) => {
                     // Outputs that were not read may be wrong even though the run itself succeeded.

@@ -85,14 +85,20 @@ impl StartedRun {
 
     /// Returns an error if the run was cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.is_cancelled.load(Ordering::Acquire)
-            || self.cancelled.load(Ordering::Acquire) >= self.id.0
-            || self.asked.ends()
-        {
+        if self.is_cancelled.load(Ordering::Acquire) || self.cancelled.load(Ordering::Acquire) >= self.id.0 {
             Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"))
         } else {
             Ok(())
         }
+    }
+
+    /// Returns an error if the run was cancelled, or if the function that it asks says that it is to end.
+    #[inline]
+    pub(crate) fn ask(&self) -> Result<(), Error> {
+        if self.asked.ends() {
+            self.is_cancelled.store(true, Ordering::Release);
+        }
+        self.check()
     }
 
     /// Whether something can cancel the run: another handle of it than this one, a [`Cancellation`] besides that of the
@@ -135,11 +141,13 @@ mod tests {
         let asked = ends.clone();
         cancellation.ask(Some(Arc::new(move || asked.load(Ordering::Relaxed))));
         let run = cancellation.start();
-        assert!(run.check().is_ok() && run.is_cancellable());
+        assert!(run.ask().is_ok() && run.is_cancellable());
         ends.store(true, Ordering::Relaxed);
-        assert_eq!(run.check().unwrap_err().kind(), ErrorKind::Cancelled);
+        assert_eq!(run.ask().unwrap_err().kind(), ErrorKind::Cancelled);
+        ends.store(false, Ordering::Relaxed);
+        assert!(run.ask().is_err(), "it was told to end");
         cancellation.ask(None);
-        assert!(before.check().is_ok() && cancellation.start().check().is_ok());
+        assert!(before.ask().is_ok() && cancellation.start().ask().is_ok());
     }
 
     #[test]

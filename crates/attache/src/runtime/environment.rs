@@ -129,6 +129,17 @@ impl Environment {
         self.run.as_ref().is_some_and(StartedRun::is_cancellable)
     }
 
+    /// Returns an error if the run that is under way was cancelled, or, where `asks` is set, if the function that it asks says
+    /// that it is to end.
+    pub(crate) fn check_run(&self, asks: bool) -> Result<(), Error> {
+        match &self.run {
+            // There is nothing to ask in the smallest libraries.
+            _ if asks || cfg!(attache_small) => Subgraphs::check_cancelled(self),
+            Some(run) => run.check(),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the prepare mode for the interpreter's own subgraph, which depends on whether a resource
     /// variable has a value.
     pub(crate) fn prepare_mode(&self) -> PrepareMode {
@@ -290,7 +301,7 @@ impl Subgraphs for Environment {
     }
 
     fn check_cancelled(&self) -> Result<(), Error> {
-        self.run.as_ref().map_or(Ok(()), StartedRun::check)
+        self.run.as_ref().map_or(Ok(()), StartedRun::ask)
     }
 
     fn failure(&mut self) -> Option<Error> {

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use attache_base::parallel::Succession;
 use attache_base::{AlignedBuffer, Parallel, Serial, Shape, Stopwatch, copy};
-use attache_graph::{Cache, Graph, NodeId, OpError, TensorId, WorkingMemory};
+use attache_graph::{Cache, Graph, Node, NodeId, OpError, TensorId, WorkingMemory};
 
+#[cfg(not(attache_small))]
 use super::few_threads::FewThreads;
 use super::host::{NodeHost, Subgraphs};
 use super::memory::{Memory, writable};
@@ -65,6 +66,7 @@ pub(crate) struct Executor {
     /// recorded.
     times: Option<Vec<(NodeId, f64)>>,
     lists: Lists,
+    #[cfg(not(attache_small))]
     few_threads: FewThreads,
 }
 
@@ -106,7 +108,7 @@ impl Executor {
             _ => None,
         };
         let times = options.profile.then(Vec::new);
-        let (bound, carried, lists, few_threads) = Default::default();
+        let (bound, carried, lists) = Default::default();
         let is_replaced = options.cpu_fallback && !options.delegates.is_empty();
         let is_fixed = !is_replaced && !steps.iter().any(|step| matches!(step, Step::Partition(_)));
         let (made, stays) = (false, !is_replaced);
@@ -122,7 +124,8 @@ impl Executor {
             stays,
             times,
             lists,
-            few_threads,
+            #[cfg(not(attache_small))]
+            few_threads: FewThreads::default(),
         };
         executor.reset_variables();
         Ok(executor)
@@ -437,20 +440,25 @@ impl Executor {
         }
         let on_cpu = self.steps.iter().any(|step| !matches!(step, Step::Partition(_)));
         let parallel = if on_cpu { environment.threads() } else { Arc::new(Serial) };
+        #[cfg(attache_small)]
+        let _awake = Succession::new(&*parallel);
         for _ in 0..times {
             environment.start();
+            #[cfg(attache_small)]
+            self.run_with(&*parallel, environment)?;
+            #[cfg(not(attache_small))]
             self.run_faster(&*parallel, environment)?;
         }
         Ok(())
     }
 
     /// Runs all steps once, with CPU kernels on the threads `parallel`, or on the calling thread alone where this is faster.
+    #[cfg(not(attache_small))]
     fn run_faster(&mut self, parallel: &dyn Parallel, environment: &mut dyn Subgraphs) -> Result<(), Error> {
-        if cfg!(attache_small) || parallel.threads() == 1 {
-            let _awake = Succession::new(parallel);
+        if parallel.threads() == 1 {
             return self.run_with(parallel, environment);
         }
-        let (is_alone, is_measured) = self.few_threads.begin();
+        let (is_alone, is_measured) = self.few_threads.begin(parallel.threads());
         let parallel = if is_alone { &Serial } else { parallel };
         let start = is_measured.then(Stopwatch::start);
         let _awake = Succession::new(parallel);
@@ -471,7 +479,7 @@ impl Executor {
         times.iter_mut().for_each(Vec::clear);
         let mut host = NodeHost::new(environment, parallel, &plan.limits);
         // The clock is read only on request: reading it takes longer than a small node.
-        let is_timed = times.is_some() || tracing::enabled!(tracing::Level::TRACE);
+        let is_timed = times.is_some() || (!cfg!(attache_small) && tracing::enabled!(tracing::Level::TRACE));
         for (index, step) in steps.iter_mut().enumerate() {
             host.subgraphs.check_cancelled()?;
             match step {
@@ -482,8 +490,7 @@ impl Executor {
                     let result = run_banded(graph, bands, kept, memory, &host, is_timed.then_some(&mut spent));
                     result.map_err(|(id, error)| Error::operator(location(*subgraph, graph.node(id)), &error))?;
                     for (id, milliseconds) in spent {
-                        let operator = graph.node(id).op.name();
-                        tracing::trace!(operator, us = (1e3 * milliseconds) as u64, "node");
+                        trace_node(graph.node(id), milliseconds);
                         times.iter_mut().for_each(|times| times.push((id, milliseconds)));
                     }
                 }
@@ -496,7 +503,7 @@ impl Executor {
                     let failure = |error| Error::operator(location(*subgraph, node), &error);
                     result.map_err(|error| host.subgraphs.failure().unwrap_or_else(|| failure(error)))?;
                     if let Some(milliseconds) = start.map(|start| start.milliseconds()) {
-                        tracing::trace!(operator = node.op.name(), us = (1e3 * milliseconds) as u64, "node");
+                        trace_node(node, milliseconds);
                         times.iter_mut().for_each(|times| times.push((id, milliseconds)));
                     }
                 }
@@ -505,6 +512,13 @@ impl Executor {
         }
         self.made = true;
         Ok(())
+    }
+}
+
+/// Traces how long a node took, which the smallest libraries do not.
+fn trace_node(node: &Node, milliseconds: f64) {
+    if !cfg!(attache_small) {
+        tracing::trace!(operator = node.op.name(), us = (1e3 * milliseconds) as u64, "node");
     }
 }
 

@@ -14,6 +14,8 @@ const FIRST_INTERVAL: usize = 16;
 const LAST_INTERVAL: usize = 4096;
 /// Milliseconds of a run on all threads from which on these are always used.
 const LONG: f64 = 0.25;
+/// Multiple of the time on all threads from which on single runs are not tried further, and this is decided.
+const SLOW: f64 = 2.0;
 /// Part of the time on all threads that the caller's thread may take to be preferred.
 const GAIN: f64 = 0.9;
 
@@ -21,6 +23,8 @@ const GAIN: f64 = 0.9;
 /// the others. Results do not depend on the number of threads.
 #[derive(Debug)]
 pub(super) struct FewThreads {
+    /// All threads of the last run.
+    threads: usize,
     /// Runs since the last comparison began. It consists of the first runs of an interval.
     runs: usize,
     interval: usize,
@@ -34,13 +38,17 @@ pub(super) struct FewThreads {
 impl Default for FewThreads {
     fn default() -> Self {
         let least = [f64::INFINITY; 2];
-        Self { runs: 2 * BLOCK, interval: FIRST_INTERVAL, is_alone: false, least, quotients: Vec::new() }
+        Self { threads: 0, runs: 2 * BLOCK, interval: FIRST_INTERVAL, is_alone: false, least, quotients: Vec::new() }
     }
 }
 
 impl FewThreads {
-    /// Returns whether the next run is to be made on the caller's thread alone, and whether its time is to be measured.
-    pub(super) fn begin(&self) -> (bool, bool) {
+    /// Returns whether the next run is to be made on the caller's thread alone, and whether its time is to be measured. All
+    /// threads are `threads`.
+    pub(super) fn begin(&mut self, threads: usize) -> (bool, bool) {
+        if self.threads != threads {
+            *self = Self { threads, ..Self::default() };
+        }
         match self.runs / BLOCK {
             block @ (0 | 1) => (block == 1, true),
             _ => (self.is_alone, false),
@@ -54,8 +62,10 @@ impl FewThreads {
             *least = least.min(milliseconds);
         }
         self.runs += 1;
-        if self.runs == BLOCK && self.least[0] >= LONG {
+        let is_slow = block == 1 && milliseconds.is_some_and(|milliseconds| milliseconds >= SLOW * self.least[0]);
+        if is_slow || self.runs == BLOCK && self.least[0] >= LONG {
             (self.is_alone, self.interval, self.runs) = (false, LAST_INTERVAL, 2 * BLOCK);
+            self.quotients.clear();
         } else if self.runs == 2 * BLOCK {
             self.quotients.push(self.least[1] / self.least[0]);
             self.decide();
@@ -70,9 +80,11 @@ impl FewThreads {
         if self.quotients.len() < COMPARISONS {
             return;
         }
+        let was_alone = self.is_alone;
         self.is_alone = *self.quotients.select_nth_unstable_by(COMPARISONS / 2, f64::total_cmp).1 < GAIN;
         self.quotients.clear();
-        self.interval = (2 * self.interval).min(LAST_INTERVAL);
+        self.interval =
+            if self.is_alone == was_alone { (2 * self.interval).min(LAST_INTERVAL) } else { FIRST_INTERVAL };
     }
 }
 
@@ -83,7 +95,7 @@ mod tests {
     /// Makes runs that take `times` milliseconds on all threads and on one, and returns how many were made on one.
     fn made(few: &mut FewThreads, runs: usize, times: [f64; 2]) -> usize {
         let run = |_: &usize| {
-            let (is_alone, is_measured) = few.begin();
+            let (is_alone, is_measured) = few.begin(2);
             few.end(is_measured.then_some(times[usize::from(is_alone)]));
             is_alone
         };
@@ -116,10 +128,24 @@ mod tests {
     }
 
     #[test]
+    fn runs_that_take_much_longer_alone_are_hardly_tried() {
+        let mut few = FewThreads::default();
+        assert_eq!(made(&mut few, LAST_INTERVAL, [0.1, 0.5]), 1);
+    }
+
+    #[test]
+    fn other_threads_are_compared_anew() {
+        let mut few = FewThreads::default();
+        made(&mut few, DECISION, [0.1, 0.06]);
+        assert!(few.is_alone);
+        assert!(!few.begin(4).0 && few.interval == FIRST_INTERVAL);
+    }
+
+    #[test]
     fn single_slow_runs_decide_nothing() {
         let mut few = FewThreads::default();
         for run in 0..100_000 {
-            let (is_alone, is_measured) = few.begin();
+            let (is_alone, is_measured) = few.begin(2);
             let slow = if run % 5 == 0 { 10.0 } else { 1.0 };
             few.end(is_measured.then_some(slow * if is_alone { 0.06 } else { 0.05 }));
         }

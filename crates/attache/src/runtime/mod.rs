@@ -14,6 +14,7 @@ mod bands;
 mod cancellation;
 mod environment;
 pub(crate) mod executor;
+#[cfg(not(attache_small))]
 mod few_threads;
 mod host;
 #[cfg_attr(attache_small, path = "not_inferred.rs")]

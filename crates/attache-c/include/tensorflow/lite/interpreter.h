@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -180,25 +179,18 @@ class Interpreter {
   }
   TfLiteStatus AllocateTensors() {
     const ScopedProfile event(GetProfiler(), "AllocateTensors");
-    return Renewed(TfLiteInterpreterAllocateTensors(interpreter_));
+    return TfLiteInterpreterAllocateTensors(interpreter_);
   }
   TfLiteStatus Invoke() {
     const ScopedProfile event(GetProfiler(), "Invoke");
-    asks_.ends = false;
-    const TfLiteStatus status = TfLiteInterpreterInvoke(interpreter_);
-    return asks_.ends && status == kTfLiteCancelled ? kTfLiteError : status;
+    return TfLiteInterpreterInvoke(interpreter_);
   }
   // Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow.
   TfLiteStatus ReleaseNonPersistentMemory() { return attache_interpreter_release_memory(interpreter_); }
   // Sets a function that runs ask, on the thread that runs, before each operator, or group of operators, on the CPU and
   // before each partition of a delegate. Where it returns true, Invoke returns kTfLiteError. Null removes it.
   void SetCancellationFunction(void* data, bool (*check_cancelled_func)(void*)) {
-    asks_.function = check_cancelled_func;
-    asks_.data = data;
-    renew_ = [this] {
-      attache_interpreter_set_cancellation_function(interpreter_, &asks_, asks_.function ? Asks::Ask : nullptr);
-    };
-    renew_();
+    attache_interpreter_set_cancellation_function(interpreter_, data, check_cancelled_func);
   }
   // Cancel stops the run that is under way, from any thread, and is an error unless EnableCancellation was called.
   TfLiteStatus EnableCancellation() { return attache_interpreter_enable_cancellation(interpreter_); }
@@ -207,7 +199,7 @@ class Interpreter {
 
   // Adds a delegate, and allocates tensors where the shapes of inputs are known.
   TfLiteStatus ModifyGraphWithDelegate(TfLiteDelegate* delegate) {
-    return Renewed(TfLiteInterpreterModifyGraphWithDelegate(interpreter_, delegate));
+    return TfLiteInterpreterModifyGraphWithDelegate(interpreter_, delegate);
   }
   // Keeps the delegate as long as the interpreter.
   template <typename Delegate, typename Deleter>
@@ -359,26 +351,10 @@ class Interpreter {
     return found == names.end() ? nullptr : At(GetSubgraphIndexFromSignature(key))->tensor(static_cast<int>(found->second));
   }
 
-  // What may have prepared the interpreter again lost the function that runs ask.
-  TfLiteStatus Renewed(TfLiteStatus status) {
-    if (renew_) renew_();
-    return status;
-  }
   TfLiteStatus RefuseToBuild(const char* function) {
     error_reporter_->Report("%s: interpreters are made of models, by InterpreterBuilder.", function);
     return kTfLiteError;
   }
-
-  // The function that runs ask whether they are to end, and whether it said so.
-  struct Asks {
-    static bool Ask(void* asks) {
-      Asks* own = static_cast<Asks*>(asks);
-      return own->ends = own->function(own->data);
-    }
-    bool (*function)(void*) = nullptr;
-    void* data = nullptr;
-    bool ends = false;
-  };
 
   template <typename Count, typename Name, typename Tensor>
   const Names& Named(std::map<std::string, Names>& known, const char* key, Count count, Name name, Tensor tensor) const {
@@ -415,8 +391,6 @@ class Interpreter {
   TfLiteInterpreter* interpreter_;
   ErrorReporter* error_reporter_;
   bool allows_fp16_ = false;
-  Asks asks_;
-  std::function<void()> renew_;
   internal::Profilers profilers_;
   std::vector<std::unique_ptr<Profiler>> own_profilers_;
   // Made when they are first asked for.

@@ -114,12 +114,17 @@ class InterpreterBuilder {
       if (!subgraph->operators()) continue;
       for (const Operator* node : *subgraph->operators()) {
         const uint32_t index = node->opcode_index();
+        if (index >= is_asked.size()) return Damaged();
         if (is_asked[index]) continue;
         is_asked[index] = true;
         is_complete &= Resolve(*model->operator_codes()->Get(index), options, operators);
       }
     }
     return is_complete;
+  }
+  bool Damaged() const {
+    error_reporter_->Report("The file of the model has changed since it was opened.");
+    return false;
   }
   bool Resolve(
       const OperatorCode& code, TfLiteInterpreterOptions* options, internal::Operators* operators) const {

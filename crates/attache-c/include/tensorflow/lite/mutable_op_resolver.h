@@ -17,6 +17,21 @@ namespace tflite {
 // The operators that a program adds.
 class MutableOpResolver : public OpResolver {
  public:
+  MutableOpResolver() = default;
+  MutableOpResolver(const MutableOpResolver& other) : OpResolver(other) { *this = other; }
+  MutableOpResolver& operator=(const MutableOpResolver& other) {
+    if (this == &other) return *this;
+    delegate_creators_ = other.delegate_creators_;
+    opaque_delegate_creators_ = other.opaque_delegate_creators_;
+    may_directly_contain_user_defined_ops_ = other.may_directly_contain_user_defined_ops_;
+    builtins_ = other.builtins_;
+    customs_ = other.customs_;
+    // Names are in the keys of the own map.
+    for (auto& entry : customs_) entry.second.custom_name = entry.first.first.c_str();
+    others_ = other.others_;
+    return *this;
+  }
+
   void AddBuiltin(TfLiteBuiltinOperator op, const TfLiteRegistration* registration, int version = 1) {
     AddBuiltin(op, registration, version, version);
   }
@@ -43,6 +58,7 @@ class MutableOpResolver : public OpResolver {
   }
   // Adds all operators of another resolver, which take the place of those of the same name.
   void AddAll(const MutableOpResolver& other) {
+    if (this == &other) return;
     for (const auto& entry : other.builtins_) builtins_[entry.first] = entry.second;
     for (const auto& entry : other.customs_) {
       AddCustom(entry.first.first.c_str(), &entry.second, entry.first.second);

@@ -131,7 +131,9 @@ class Subgraph {
   // Those of all indices. The list is made again by each call.
   const std::vector<std::pair<TfLiteNode, TfLiteRegistration>>& nodes_and_registration() const {
     all_nodes_.clear();
-    for (size_t i = 0; i < nodes_size(); ++i) all_nodes_.push_back(*node_and_registration(static_cast<int>(i)));
+    for (size_t i = 0; i < nodes_size(); ++i) {
+      if (const auto* node = node_and_registration(static_cast<int>(i))) all_nodes_.push_back(*node);
+    }
     return all_nodes_;
   }
 
