@@ -162,6 +162,8 @@ def resize(suite):
             for form, (shape, size) in RESIZES.items():
                 inputs = then_constants(fed(shape), int32(*size))
                 suite.single(operator, f"{sampling}_{form}", inputs, table, version=3, **flags)
+        for form, shape in (("no_images", (0, 0, 2, 3)), ("no_channels", (1, 2, 0, 0))):
+            suite.single(operator, form, then_constants(fed(shape), int32(3, 5)), table, version=3)
         suite.single(operator, "runtime_size", then_fed(fed((1, 3, 3, 2)), int32(5, 4)), table, version=3)
     integers = then_constants(fed_integers((1, 3, 4, 2)), int32(5, 6))
     suite.single("RESIZE_NEAREST_NEIGHBOR", "int32", integers, tables["RESIZE_NEAREST_NEIGHBOR"], kind="i32", version=3)

@@ -35,7 +35,10 @@ impl Resize {
         let &[rows, columns] = size else { return Err(wrong()) };
         let output = [usize::try_from(rows).map_err(|_| wrong())?, usize::try_from(columns).map_err(|_| wrong())?];
         let is_small = |extent: &usize| *extent <= i32::MAX as usize;
-        if height == 0 || width == 0 || !output.iter().chain(&[height, width]).all(is_small) {
+        // Images of no pixel have nothing to sample, unless there is no pixel to compute either. Programs that need small
+        // libraries lack that.
+        let has_pixels = cfg!(attache_small) || batches.min(channels).min(output[0]).min(output[1]) > 0;
+        if height.min(width) == 0 && has_pixels || !output.iter().chain(&[height, width]).all(is_small) {
             return Err(wrong());
         }
         let Resize { align_corners, half_pixel_centers, .. } = *self;
