@@ -141,6 +141,10 @@ def integers(suite):
                               ("scalar_right", (3, 5), ()), ("vector_by_5d", (3,), (2, 1, 2, 2, 3)), ("empty", (0, 3), (1, 3))):
         product(f"uint32_{form}", np.uint32, left, right, lambda draw, shape: whole(draw, *shape, dtype=np.uint32))
         product(f"complex_{form}", np.complex64, left, right, lambda draw, shape: (draw(*shape) + 1j * draw(*shape)).astype(np.complex64))
+    factors = np.array([0, 1, 2, 5, 2**16, 2**31], np.uint32), np.array([7, 1, 2, 1, 2**16, 1], np.uint32)
+    for name in ("relu", "relu_n1_to_1", "relu6"):
+        suite.single("MUL", f"uint32_{name}", fed_values(*factors), "MulOptions", "i32", result=np.uint32,
+                     fusedActivationFunction=FUSED[name])
 
 
 def places(suite):

@@ -206,6 +206,15 @@ impl BinaryOperator {
     }
 }
 
+/// Multiplies unsigned integers of 32 bits and bounds the products, by the upper bound where they exceed both.
+fn unsigned_products(eval: &mut Eval<'_>, (low, high): (u32, u32)) -> Result<(), OpError> {
+    let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
+    let product = |left: u32, right: u32| left.wrapping_mul(right).max(low).min(high);
+    let (left, right) = ((elements(left.bytes)?, &left.shape[..]), (elements(right.bytes)?, &right.shape[..]));
+    broadcast2(left, right, (elements_mut(output.bytes)?, output.shape), product);
+    Ok(())
+}
+
 /// Multiplies complex numbers.
 fn complex_products(eval: &mut Eval<'_>) -> Result<(), OpError> {
     let (left, right, output) = (eval.input(0)?, eval.input(1)?, &mut eval.outputs[0]);
@@ -221,10 +230,18 @@ impl BinaryOperator {
         matches!(self.function, Kernel::FloorDivide | Kernel::FloorModulo)
     }
 
-    /// Whether unsigned integers of 32 bits and complex numbers are taken: by MUL. Programs that need small libraries lack
-    /// them.
-    fn takes_more_types(&self) -> bool {
-        self.function == Kernel::Multiply && self.activation == Activation::None && !cfg!(attache_small)
+    /// Whether unsigned integers of 32 bits and complex numbers are taken, these without an activation: by MUL. Programs that
+    /// need small libraries lack them.
+    fn takes_more(&self, data_type: DataType) -> bool {
+        let is_taken = data_type == DataType::UInt32 || self.activation == Activation::None;
+        self.function == Kernel::Multiply && is_taken && !cfg!(attache_small)
+    }
+
+    /// Returns the least and the largest result of an activation of unsigned integers of 32 bits. TensorFlow Lite wraps the
+    /// lower bound to the type.
+    fn unsigned_bounds(&self) -> (u32, u32) {
+        let (low, high) = self.activation.bounds().unwrap_or((f32::NEG_INFINITY, f32::INFINITY));
+        (if low.is_finite() { low as i32 as u32 } else { 0 }, high as u32)
     }
 
     /// Emits the operator for integers without a scale.
@@ -259,7 +276,7 @@ impl Operator for BinaryOperator {
             (DataType::Float32 | DataType::Int32 | DataType::Int64, _) => {}
             (DataType::Int16, Some(form)) if form.takes_plain(left) => {}
             (DataType::Int8 | DataType::Int16, None) if self.is_floor() => {}
-            (DataType::UInt32 | DataType::Complex64, _) if self.takes_more_types() => {}
+            (other @ (DataType::UInt32 | DataType::Complex64), _) if self.takes_more(other) => {}
             (_, Some(form)) => form.check([left, right])?,
             (other, None) => return Err(OpError::unsupported(format!("numbers of type {other} are not implemented"))),
         }
@@ -278,6 +295,9 @@ impl Operator for BinaryOperator {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (left, right) = (eval.input(0)?, eval.input(1)?);
         match left.data_type {
+            DataType::UInt32 if self.activation != Activation::None && !cfg!(attache_small) => {
+                return unsigned_products(eval, self.unsigned_bounds());
+            }
             // The lower 32 bits of products do not depend on the sign.
             DataType::Int32 | DataType::UInt32 => return self.integers(eval, |value| value as i32),
             DataType::Int64 => return self.integers(eval, |value| value),
@@ -311,6 +331,9 @@ impl Operator for BinaryOperator {
             lowering.use_stored();
         }
         match lowering.input_fact(0)?.data_type {
+            DataType::UInt32 if self.activation != Activation::None && !cfg!(attache_small) => {
+                return Err(Unsupported::new("the activation of unsigned integers"));
+            }
             is @ (DataType::Int32 | DataType::UInt32) => return self.lower_integers(lowering, is),
             is @ (DataType::Int8 | DataType::Int16) if self.is_floor() => return self.lower_integers(lowering, is),
             _ => {}
@@ -346,6 +369,17 @@ mod tests {
         assert!(infer(float(&[usize::MAX, 1]), float(&[1, 2])).is_err());
         let quantized = Fact::new(DataType::Int8, [2]);
         assert!(matches!(infer(quantized.clone(), quantized), Err(OpError::Unsupported(_))));
+    }
+
+    #[test]
+    fn unsigned_integers_have_the_bounds_of_their_type() {
+        for (activation, bounds) in
+            [(Activation::Relu, (0, u32::MAX)), (Activation::Relu6, (0, 6)), (Activation::ReluN1To1, (u32::MAX, 1))]
+        {
+            assert_eq!(add(activation).unsigned_bounds(), bounds);
+        }
+        let input = Fact::new(DataType::UInt32, [2]);
+        assert!(DEFINITIONS[0].infer(&add(Activation::Relu), &[Some(&input), Some(&input)]).is_err());
     }
 
     #[test]
