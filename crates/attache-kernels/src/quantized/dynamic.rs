@@ -3,7 +3,7 @@
 //! Source: TensorFlow Lite's `SymmetricQuantizeFloats` and `AsymmetricQuantizeFloats`.
 
 use crate::Engine;
-use crate::math::truncated;
+use crate::math::{fold_halves, truncated};
 use crate::simd::{Multiversioned, Simd};
 
 /// Quantizes `values` to signed bytes (−127 to 127) with zero point 0, writes them to `target`, and returns
@@ -42,19 +42,18 @@ pub fn quantize_asymmetrically(engine: Engine, values: &[f32], target: &mut [u8]
 
 /// Returns the smallest and the largest value, ignoring NaN; zeros if there are no values.
 fn extremes(engine: Engine, values: &[f32]) -> (f32, f32) {
-    let start = values.first().copied().unwrap_or(0.0);
-    let chunk = values.len().div_ceil(engine.tasks(values.len() as f64 * 0.15, values.len())).max(1);
-    let mut parts = vec![(start, start); values.len().div_ceil(chunk)];
+    let chunk = values.len().div_ceil(engine.tasks(values.len() as f64 * 0.05, values.len())).max(1);
+    let mut parts = vec![(0.0, 0.0); values.len().div_ceil(chunk)];
     engine.for_each_chunk(&mut parts, 1, |task, part| {
         let values = &values[task * chunk..];
-        part[0] = engine.isa.dispatch(Extremes { values: &values[..chunk.min(values.len())], start });
+        part[0] = engine.isa.dispatch(Extremes { values: &values[..chunk.min(values.len())] });
     });
-    parts.into_iter().fold((start, start), |(least, most), part| (least.min(part.0), most.max(part.1)))
+    let whole = parts.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    whole.filter(|(least, most)| least <= most).unwrap_or_default()
 }
 
 struct Extremes<'a> {
     values: &'a [f32],
-    start: f32,
 }
 
 impl Multiversioned for Extremes<'_> {
@@ -63,17 +62,19 @@ impl Multiversioned for Extremes<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> (f32, f32) {
         const LANES: usize = 32;
-        let (mut least, mut most) = ([self.start; LANES], [self.start; LANES]);
-        let chunks = self.values.chunks_exact(LANES);
-        for (lane, value) in chunks.remainder().iter().enumerate() {
-            (least[lane], most[lane]) = (least[lane].min(*value), most[lane].max(*value));
-        }
+        // Neither takes a `b` that is NaN.
+        let lesser = |a: f32, b: f32| if b < a { b } else { a };
+        let larger = |a: f32, b: f32| if b > a { b } else { a };
+        let (mut least, mut most) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+        let (chunks, rest) = self.values.as_chunks::<LANES>();
+        // Only constants index the arrays, so that they stay in registers.
         for values in chunks {
             for lane in 0..LANES {
-                (least[lane], most[lane]) = (least[lane].min(values[lane]), most[lane].max(values[lane]));
+                (least[lane], most[lane]) = (lesser(least[lane], values[lane]), larger(most[lane], values[lane]));
             }
         }
-        (least.into_iter().fold(self.start, f32::min), most.into_iter().fold(self.start, f32::max))
+        let (least, most) = (fold_halves(least, lesser), fold_halves(most, larger));
+        rest.iter().fold((least, most), |(least, most), value| (lesser(least, *value), larger(most, *value)))
     }
 }
 
@@ -87,7 +88,7 @@ struct Conversion {
 }
 
 fn convert(engine: Engine, values: &[f32], target: &mut [u8], conversion: Conversion) {
-    let chunk = values.len().div_ceil(engine.tasks(values.len() as f64 * 0.3, values.len())).max(1);
+    let chunk = values.len().div_ceil(engine.tasks(values.len() as f64 * 0.15, values.len())).max(1);
     engine.for_each_chunk(target, chunk, |task, target| {
         engine.isa.dispatch(Convert { values: values.get(task * chunk..).unwrap_or_default(), target, conversion });
     });

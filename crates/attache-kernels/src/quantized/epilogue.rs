@@ -418,22 +418,82 @@ impl GemmEpilogue for Rescale<'_> {
 
     #[inline(always)]
     unsafe fn finish<S: Integers>(&self, _: S, sums: Sums, weights: *const i32, target: Target<f32>) {
-        let Sums { columns: count, position: [first, column], .. } = sums;
-        let (columns, bias) = (&self.columns[column..][..count], &self.bias[column..][..count]);
+        const PAIR: usize = 2 * MOST_LANES;
+        let mut column = 0;
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            while !cfg!(attache_small) && column + PAIR <= sums.columns {
+                self.vectors::<PAIR>(sums, column, weights.add(column), target);
+                column += PAIR;
+            }
+            while !cfg!(attache_small) && column + MOST_LANES <= sums.columns {
+                self.vectors::<MOST_LANES>(sums, column, weights.add(column), target);
+                column += MOST_LANES;
+            }
+            if column < sums.columns {
+                self.rest(sums, column, weights.add(column), target);
+            }
+        }
+    }
+}
+
+impl Rescale<'_> {
+    /// Returns the scale and the zero point of row `row` of C. Sums were computed with activations relative to −128.
+    #[inline(always)]
+    fn row(&self, row: usize) -> (f32, i32) {
+        let row = row.min(self.rows.len() - 1);
+        (self.rows[row], self.zero_points[row] + 128)
+    }
+
+    /// Returns the real number for a sum, of whose column the sum of the weights, the scale and the bias follow.
+    #[inline(always)]
+    fn real(&self, sum: i32, (scale, zero_point): (f32, i32), (weights, column, bias): (i32, f32, f32)) -> f32 {
+        let sum = sum.wrapping_sub(zero_point.wrapping_mul(weights));
+        crate::math::clamp(bias + sum as f32 * (scale * column), self.clamp.0, self.clamp.1)
+    }
+
+    /// Converts the sums of `N` columns from `column` on, whose parameters stay in registers for all rows.
+    ///
+    /// # Safety
+    /// As [`GemmEpilogue::finish`]; `weights` points at those of the first of these columns.
+    #[inline(always)]
+    unsafe fn vectors<const N: usize>(&self, sums: Sums, column: usize, weights: *const i32, target: Target<f32>) {
+        let [row, first] = sums.position;
+        let of = |all: &[f32]| *all[first + column..].first_chunk::<N>().expect("one for each column");
+        let (columns, bias) = (of(&self.columns), of(&self.bias));
+        // SAFETY: guaranteed by the caller.
+        let weights = unsafe { weights.cast::<[i32; N]>().read_unaligned() };
         for r in 0..sums.rows {
-            let row = (first + r).min(self.rows.len() - 1);
-            // The sums were computed with activations relative to −128.
-            let (scale, zero_point) = (self.rows[row], self.zero_points[row] + 128);
+            let of_row = self.row(row + r);
+            // SAFETY: as above.
+            let sums = unsafe { sums.start.add(r * sums.width + column).cast::<[i32; N]>().read_unaligned() };
+            let mut reals = [0f32; N];
+            for index in 0..N {
+                reals[index] = self.real(sums[index], of_row, (weights[index], columns[index], bias[index]));
+            }
+            // SAFETY: as above.
+            unsafe { target.start.add(r * target.stride + column).cast::<[f32; N]>().write_unaligned(reals) };
+        }
+    }
+
+    /// Converts the sums of all columns from `start` on.
+    ///
+    /// # Safety
+    /// As [`Self::vectors`].
+    #[inline(always)]
+    unsafe fn rest(&self, sums: Sums, start: usize, weights: *const i32, target: Target<f32>) {
+        let ([row, first], count) = (sums.position, sums.columns - start);
+        let (columns, bias) = (&self.columns[first + start..][..count], &self.bias[first + start..][..count]);
+        for r in 0..sums.rows {
+            let of_row = self.row(row + r);
             // SAFETY: guaranteed by the caller.
             let (sums, weights, outputs) = unsafe {
-                let sums = std::slice::from_raw_parts(sums.start.add(r * sums.width), count);
-                let outputs = std::slice::from_raw_parts_mut(target.start.add(r * target.stride), count);
+                let sums = std::slice::from_raw_parts(sums.start.add(r * sums.width + start), count);
+                let outputs = std::slice::from_raw_parts_mut(target.start.add(r * target.stride + start), count);
                 (sums, std::slice::from_raw_parts(weights, count), outputs)
             };
             for index in 0..count {
-                let sum = sums[index].wrapping_sub(zero_point.wrapping_mul(weights[index]));
-                let real = bias[index] + sum as f32 * (scale * columns[index]);
-                outputs[index] = crate::math::clamp(real, self.clamp.0, self.clamp.1);
+                outputs[index] = self.real(sums[index], of_row, (weights[index], columns[index], bias[index]));
             }
         }
     }
