@@ -8,7 +8,7 @@ use bytemuck::allocation::try_zeroed_slice_box;
 /// A byte buffer whose first byte is aligned to [`AlignedBuffer::ALIGNMENT`].
 #[derive(Debug, Default)]
 pub struct AlignedBuffer {
-    storage: Box<[u8]>,
+    storage: Vec<u8>,
     start: usize,
     length: usize,
 }
@@ -26,14 +26,47 @@ impl AlignedBuffer {
         let size = length.saturating_add(Self::ALIGNMENT);
         // This takes pages that the system has already zeroed, so that large buffers cost nothing until they are used.
         let storage = match try_zeroed_slice_box(size) {
-            Ok(storage) => storage,
+            Ok(storage) => storage.into_vec(),
             Err(()) => {
                 Vec::<u8>::new().try_reserve_exact(size)?;
-                vec![0; size].into_boxed_slice()
+                vec![0; size]
             }
         };
+        Ok(Self { start: Self::start(&storage), storage, length })
+    }
+
+    /// Allocates a buffer with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the memory cannot be allocated.
+    #[cfg(not(attache_small))]
+    pub fn copied(bytes: &[u8]) -> Result<Self, TryReserveError> {
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(bytes.len().saturating_add(Self::ALIGNMENT))?;
+        // The vector keeps its place, since it has room for everything.
+        let start = Self::start(&storage);
+        storage.resize(start, 0);
+        storage.extend_from_slice(bytes);
+        Ok(Self { storage, start, length: bytes.len() })
+    }
+
+    /// Allocates a buffer with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the memory cannot be allocated.
+    #[cfg(attache_small)]
+    pub fn copied(bytes: &[u8]) -> Result<Self, TryReserveError> {
+        let mut buffer = Self::zeroed(bytes.len())?;
+        crate::copy(&mut buffer, bytes);
+        Ok(buffer)
+    }
+
+    /// Returns the index of the first aligned byte.
+    fn start(storage: &[u8]) -> usize {
         let address = storage.as_ptr().addr();
-        Ok(Self { start: address.next_multiple_of(Self::ALIGNMENT) - address, storage, length })
+        address.next_multiple_of(Self::ALIGNMENT) - address
     }
 }
 
@@ -66,6 +99,8 @@ mod tests {
             let buffer = AlignedBuffer::zeroed(length).unwrap();
             assert_eq!((buffer.len(), buffer.as_ptr().addr() % AlignedBuffer::ALIGNMENT), (length, 0));
             assert!(buffer.iter().all(|byte| *byte == 0));
+            let copy = AlignedBuffer::copied(&vec![7; length]).unwrap();
+            assert_eq!((&copy[..], copy.as_ptr().addr() % AlignedBuffer::ALIGNMENT), (&vec![7; length][..], 0));
         }
     }
 

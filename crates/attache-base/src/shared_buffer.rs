@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{AlignedBuffer, Bytes, copy};
+use crate::{AlignedBuffer, Bytes};
 
 /// The bytes of a tensor that is passed by reference. Clones share the memory; one that is to be written is copied first,
 /// unless it is the only one ([`SharedBuffer::make_unique`]).
@@ -36,9 +36,7 @@ impl SharedBuffer {
     ///
     /// Returns an error if the memory cannot be allocated.
     pub fn copied(bytes: &[u8]) -> Result<Self, TryReserveError> {
-        let mut buffer = AlignedBuffer::zeroed(bytes.len())?;
-        copy(&mut buffer, bytes);
-        Ok(buffer.into())
+        Ok(AlignedBuffer::copied(bytes)?.into())
     }
 
     /// Refers to bytes that nobody writes. They are aligned for the elements of the tensor.

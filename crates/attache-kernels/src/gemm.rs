@@ -13,7 +13,7 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 use crate::engine::{FEW, Shared, for_each_rectangle};
 use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
-use crate::{AlignedFloats, Engine};
+use crate::{AlignedFloats, Engine, scratch};
 
 /// Width of a full panel, in vectors.
 const PANEL_VECTORS: usize = 2;
@@ -52,9 +52,8 @@ impl PackedMatrix {
         bias: Option<&[f32]>,
     ) -> Self {
         assert!(bias.is_none_or(|bias| bias.len() == outputs), "one bias per output");
-        if outputs > 0 && depth > 0 {
-            assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < weights.len(), "weights of every output");
-        }
+        let stored = Stored { values: weights, outputs, depth, strides };
+        stored.check();
         let lanes = isa.lanes();
         let length = outputs.next_multiple_of(lanes) * (depth + 1);
         let mut matrix = Self { isa, outputs, depth, values: AlignedFloats::zeros(length).into() };
@@ -62,14 +61,10 @@ impl PackedMatrix {
             let (columns, width) = (matrix.columns(panel), matrix.width(panel));
             let start = matrix.offset(panel);
             let values = &mut matrix.values.to_mut()[start..start + width * (depth + 1)];
-            for (lane, output) in columns.enumerate() {
+            for (lane, output) in columns.clone().enumerate() {
                 values[lane] = bias.map_or(0.0, |bias| bias[output]);
-                let source = &weights[(output * strides[0]).min(weights.len())..];
-                let targets = values[width..].iter_mut().skip(lane).step_by(width);
-                for (target, value) in targets.zip(source.iter().step_by(strides[1].max(1))).take(depth) {
-                    *target = *value;
-                }
             }
+            stored.pack_panel(columns, width, &mut values[width..]);
         }
         matrix
     }
@@ -117,6 +112,83 @@ impl PackedMatrix {
     fn panel(&self, panel: usize) -> &[f32] {
         let start = self.offset(panel);
         &self.values[start..start + self.width(panel) * (self.depth + 1)]
+    }
+}
+
+/// Weights of `outputs` columns (N) and `depth` terms per sum (K), as they lie in memory.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    /// The weights.
+    pub values: &'a [f32],
+    /// The number of columns.
+    pub outputs: usize,
+    /// The number of terms of each sum.
+    pub depth: usize,
+    /// The distances in `values`, in elements, between adjacent outputs and between adjacent terms.
+    pub strides: [usize; 2],
+}
+
+/// Outputs, and terms of each, that are brought into the order of a panel at once.
+const BLOCK: usize = 8;
+
+impl Stored<'_> {
+    /// # Panics
+    ///
+    /// Panics if the values are too few.
+    fn check(&self) {
+        let Self { values, outputs, depth, strides } = *self;
+        if outputs > 0 && depth > 0 {
+            assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < values.len(), "weights of every output");
+        }
+    }
+
+    /// Writes the terms of the outputs `columns` into the lines of a panel, of `width` elements each. What belongs to no
+    /// column is not modified.
+    fn pack_panel(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
+        let Self { values, depth, strides: [apart, step], .. } = *self;
+        let of = |output: usize| &values[(output * apart).min(values.len())..];
+        if apart == 1 && !cfg!(attache_small) {
+            // A line of the panel is a part of a row of the matrix.
+            let rows = of(columns.start).chunks(step.max(1));
+            for (line, row) in lines.chunks_exact_mut(width).zip(rows).take(depth) {
+                let (line, row) = (&mut line[..columns.len()], &row[..columns.len()]);
+                // Lines of a constant length are copied without a call.
+                match line.len() {
+                    32 => line[..32].copy_from_slice(&row[..32]),
+                    16 => line[..16].copy_from_slice(&row[..16]),
+                    _ => line.copy_from_slice(row),
+                }
+            }
+            return;
+        }
+        let whole = if step == 1 && !cfg!(attache_small) { columns.len() / BLOCK * BLOCK } else { 0 };
+        for lane in (0..whole).step_by(BLOCK) {
+            let rows: [&[f32]; BLOCK] = std::array::from_fn(|row| &of(columns.start + lane + row)[..depth]);
+            for (index, lines) in lines.chunks_mut(width * BLOCK).enumerate() {
+                turn(rows.map(|row| &row[index * BLOCK..]), lines, [lane, width]);
+            }
+        }
+        for (lane, output) in columns.enumerate().skip(whole) {
+            let targets = lines.iter_mut().skip(lane).step_by(width);
+            for (target, value) in targets.zip(of(output).iter().step_by(step.max(1))).take(depth) {
+                *target = *value;
+            }
+        }
+    }
+}
+
+/// Writes the first terms of outputs, at most [`BLOCK`], into lines of `width` elements, each from `lane` on.
+#[inline(always)]
+fn turn(rows: [&[f32]; BLOCK], lines: &mut [f32], [lane, width]: [usize; 2]) {
+    if rows[0].len() < BLOCK {
+        for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+            rows.iter().zip(&mut line[lane..]).for_each(|(row, target)| *target = row[k]);
+        }
+        return;
+    }
+    let terms: [[f32; BLOCK]; BLOCK] = rows.map(|row| *row.first_chunk().expect("a whole block"));
+    for (k, line) in lines.chunks_exact_mut(width).enumerate() {
+        line[lane..lane + BLOCK].copy_from_slice(&terms.map(|row| row[k]));
     }
 }
 
@@ -172,6 +244,44 @@ pub fn gemm(
                 matrix.multiply(panels.clone(), source, c, count, &clamp, [start, 0]);
             }
         }
+    });
+}
+
+/// Computes `C[m, n] = Σₖ A[m, k] × W[n, k]` for `rows` rows of `a`, without a gap between rows, as [`gemm`] does, by weights
+/// that are used once. Each panel is packed right before it is used, in memory that stays in the cache, instead of all of
+/// them before the first.
+///
+/// # Panics
+///
+/// Panics if `a`, `c` or the weights are too short.
+#[cfg(not(attache_small))]
+pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: Stored<'_>, c: &mut [f32]) {
+    let Stored { outputs, depth, .. } = weights;
+    assert!(a.len() >= rows * depth && c.len() >= rows * outputs, "A and C have every row");
+    weights.check();
+    if rows == 0 || outputs == 0 {
+        return;
+    }
+    let isa = engine.isa;
+    let full = PANEL_VECTORS * isa.lanes();
+    let (panels, target) = (outputs.div_ceil(full), Shared(c.as_mut_ptr()));
+    let nanoseconds = (outputs * depth * (rows + 8)) as f64 / (4 * isa.lanes()) as f64;
+    let parts = engine.tasks(nanoseconds, panels);
+    engine.for_each(parts, |part| {
+        scratch::with(full * (depth + 1), |panel: &mut [f32]| {
+            for index in portion(panels, parts, part) {
+                let columns = index * full..((index + 1) * full).min(outputs);
+                let width = columns.len().next_multiple_of(isa.lanes());
+                let panel = &mut panel[..width * (depth + 1)];
+                panel[..width].fill(0.0);
+                weights.pack_panel(columns.clone(), width, &mut panel[width..]);
+                // SAFETY: C has every row; tasks write disjoint columns.
+                let c = Target { start: unsafe { target.get().add(columns.start) }, stride: outputs };
+                let a = Rows { start: a.as_ptr(), stride: depth, segments: &[0], length: depth };
+                let clamp = (f32::NEG_INFINITY, f32::INFINITY);
+                isa.dispatch(Pass { a, c, rows, panel, columns: columns.len(), clamp });
+            }
+        });
     });
 }
 

@@ -8,6 +8,8 @@ use attache_base::{Activation, DataType, Shape, broadcast_strides};
 use attache_gpu_ir::{IntExpression, Primitive};
 use attache_graph::{Cache, Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::gemm::{PackedMatrix, gemm};
+#[cfg(not(attache_small))]
+use attache_kernels::gemm::{Stored, gemm_once};
 use attache_kernels::quantized::{
     self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
 };
@@ -71,6 +73,12 @@ impl BatchedProduct {
         packed(data_type, matrices, [self.columns, self.depth], self.depth)
     }
 
+    /// Returns the number of rows that are multiplied by one of `right` matrices at a time.
+    #[cfg(not(attache_small))]
+    fn rows_of_one(&self, right: usize) -> usize {
+        if right == 1 { self.outer.elements() * self.rows } else { self.rows }
+    }
+
     /// Returns the index of the left and of the right matrix of product `index`.
     fn pair(&self, index: usize) -> [usize; 2] {
         let (mut rest, mut pair) = (index, [0; 2]);
@@ -88,6 +96,11 @@ impl BatchedProduct {
 const MOST_GROWTH: u64 = 8;
 /// Size in bytes up to which all right matrices are packed before the first product in any case.
 const SMALL: u64 = 16 << 20;
+
+/// Rows of a product up to which a matrix of floats that is not constant is packed piece by piece while it is multiplied: each
+/// thread packs what it needs.
+#[cfg(not(attache_small))]
+const FEW_ROWS: usize = 24;
 
 /// Returns the number of matrices in a tensor of this shape.
 fn matrices(shape: &Shape) -> usize {
@@ -182,6 +195,14 @@ impl BatchMatMul {
         let (left, values, output) = (left.values()?, right.values()?, eval.outputs[0].values()?);
         let (left, everything) = (self.rows(engine, product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
+        #[cfg(not(attache_small))]
+        if !right.is_constant && product.rows_of_one(matrices(right.shape)) <= FEW_ROWS {
+            self.each(product, matrices(right.shape), output, |output, rows, index| {
+                let matrix = Stored { values: &values[index * size..][..size], outputs: columns, depth, strides };
+                gemm_once(engine, rows.len(), &left[rows.start * depth..rows.end * depth], matrix, output);
+            });
+            return Ok(());
+        }
         let pack = |index: usize| {
             let matrix = &values[index * size..][..size];
             PackedMatrix::pack_strided(engine.isa, [columns, depth], matrix, strides, None)

@@ -143,10 +143,14 @@ impl Operator for EmbeddingLookup {
                 blocks.check(table.shape)?;
                 (blocks.block, &blocks.scales[..])
             }
-            None => {
-                stated = scales(table.data_type, table.quantization, table.shape)?;
-                (length, &stated[..])
-            }
+            None => match table.quantization {
+                // `infer` has checked them.
+                Some(quantization) if quantization.scale.len() > 1 => (length, &quantization.scale[..]),
+                quantization => {
+                    stated = scales(table.data_type, quantization, table.shape)?;
+                    (length, &stated[..])
+                }
+            },
         };
         for (position, target) in positions.iter().zip(output.values::<f32>()?.chunks_exact_mut(length)) {
             let scales = if scales.len() == 1 { scales } else { &scales[position * (length / block)..] };

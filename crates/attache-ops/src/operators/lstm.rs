@@ -11,6 +11,7 @@ use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::{ConvolutionGeometry, Primitive, UnaryOp};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
+use attache_kernels::elementwise::{Unary, unary, unary_in_place};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::movement::concatenate;
 use attache_model::schema::{BuiltinOperator, LSTMKernelType};
@@ -89,15 +90,22 @@ impl Extents {
     }
 }
 
-fn logistic(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
-}
-
-/// Returns the new activation and the new state of one unit, from its four parts of `z` and its previous
-/// state.
-fn step([i, g, f, o]: [f32; 4], state: f32) -> (f32, f32) {
-    let state = logistic(i) * g.tanh() + logistic(f) * state;
-    (logistic(o) * state.tanh(), state)
+/// Computes the new activations and the new states of one row of the batch, from the four parts of `z` and the previous
+/// states.
+fn step(engine: Engine<'_>, z: &[f32], before: &[f32], [activation, state]: [&mut [f32]; 2]) {
+    let units = before.len();
+    let mut gates = z.to_vec();
+    let (first, last) = gates.split_at_mut(2 * units);
+    let (input, candidate) = first.split_at_mut(units);
+    unary_in_place(engine, Unary::Logistic, input);
+    unary_in_place(engine, Unary::Tanh, candidate);
+    unary_in_place(engine, Unary::Logistic, last);
+    let (forget, output) = last.split_at(units);
+    for (unit, state) in state.iter_mut().enumerate() {
+        *state = input[unit] * candidate[unit] + forget[unit] * before[unit];
+    }
+    unary(engine, Unary::Tanh, state, activation);
+    activation.iter_mut().zip(output).for_each(|(activation, gate)| *activation *= gate);
 }
 
 impl Operator for Lstm {
@@ -157,10 +165,9 @@ impl Operator for Lstm {
         };
         gemm(engine, batches, joined, columns, matrix, sums, 4 * units, (f32::NEG_INFINITY, f32::INFINITY));
         let (activation, state, before) = (activation.values::<f32>()?, state.values::<f32>()?, values(4)?);
-        for place in 0..batches * units {
-            let (batch, unit) = (place / units, place % units);
-            let parts = [0, 1, 2, 3].map(|part| sums[(batch * 4 + part) * units + unit]);
-            (activation[place], state[place]) = step(parts, before[place]);
+        for batch in 0..batches {
+            let (row, z) = (batch * units..(batch + 1) * units, batch * 4 * units..(batch + 1) * 4 * units);
+            step(engine, &sums[z], &before[row.clone()], [&mut activation[row.clone()], &mut state[row]]);
         }
         Ok(())
     }
@@ -211,6 +218,8 @@ impl Operator for Lstm {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Serial;
+
     use super::*;
 
     #[test]
@@ -230,7 +239,15 @@ mod tests {
 
     #[test]
     fn a_step_by_hand() {
-        assert_eq!(step([f32::NEG_INFINITY, 3.0, f32::INFINITY, f32::INFINITY], 0.5), (0.5f32.tanh(), 0.5));
-        assert_eq!(step([f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, 0.0], 0.5), (0.5 * 1f32.tanh(), 1.0));
+        let (least, most) = (f32::NEG_INFINITY, f32::INFINITY);
+        let (mut activation, mut state) = ([9.0; 2], [9.0; 2]);
+        let z = [least, most, 3.0, most, most, least, most, 0.0];
+        step(Engine::new(&Serial), &z, &[0.5, 0.5], [&mut activation, &mut state]);
+        assert_eq!(state, [0.5, 1.0]);
+        let expected = [0.5f32.tanh(), 0.5 * 1f32.tanh()];
+        assert!(
+            activation.iter().zip(expected).all(|(value, expected)| (value - expected).abs() < 1e-6),
+            "{activation:?}"
+        );
     }
 }

@@ -19,11 +19,7 @@ impl QuantizationParameters {
     /// Returns the quantization parameters of a tensor that must have one scale and one zero point. An error
     /// where it has none, several or invalid ones.
     pub(crate) fn new(data_type: DataType, quantization: Option<&Quantization>) -> Result<Self, OpError> {
-        let affine = Self::of_input(data_type, quantization)?;
-        match affine.scale > 0.0 {
-            true => Ok(affine),
-            false => Err(OpError::invalid("a scale of 0")),
-        }
+        Self::of_input(data_type, quantization)?.divisible()
     }
 
     /// Does what [`Self::new`] does for a tensor by whose scale nothing is divided: that may be 0, so that all its elements
@@ -35,14 +31,24 @@ impl QuantizationParameters {
         let ([scale], [zero_point]) = (scale.as_slice(), zero_point.as_slice()) else {
             return Err(OpError::unsupported("several scales in a tensor that must have one"));
         };
+        Self::checked(data_type, *scale, *zero_point)
+    }
+
+    /// Returns a scale, which may be 0, and a zero point if elements of the type can have them.
+    fn checked(data_type: DataType, scale: f32, zero_point: i64) -> Result<Self, OpError> {
         let (least, most) = range(data_type)?;
-        if !scale.is_finite() || *scale < 0.0 {
+        if !scale.is_finite() || scale < 0.0 {
             return Err(OpError::invalid(format!("a scale of {scale}")));
         }
-        match i32::try_from(*zero_point).ok().filter(|point| (least..=most).contains(point)) {
-            Some(zero_point) => Ok(Self { scale: *scale, zero_point }),
+        match i32::try_from(zero_point).ok().filter(|point| (least..=most).contains(point)) {
+            Some(zero_point) => Ok(Self { scale, zero_point }),
             None => Err(OpError::invalid(format!("a zero point of {zero_point}, which is no {data_type}"))),
         }
+    }
+
+    /// Returns the quantization parameters if values can be divided by their scale.
+    fn divisible(self) -> Result<Self, OpError> {
+        if self.scale > 0.0 { Ok(self) } else { Err(OpError::invalid("a scale of 0")) }
     }
 
     /// Returns scale and zero point as a pair, as CPU kernels take them.
@@ -81,8 +87,7 @@ impl Channels {
             });
         };
         let affine = |(scale, zero_point): (&f32, &i64)| {
-            let one = Quantization { scale: vec![*scale], zero_point: vec![*zero_point], axis: 0 };
-            QuantizationParameters::new(data_type, Some(&one))
+            QuantizationParameters::checked(data_type, *scale, *zero_point)?.divisible()
         };
         if shape.get(*axis) != Some(&scale.len()) || zero_point.len() != scale.len() {
             let reason = format!("{} scales along axis {axis} of a tensor of shape {shape}", scale.len());
