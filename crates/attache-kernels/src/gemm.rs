@@ -64,7 +64,7 @@ impl PackedMatrix {
             for (lane, output) in columns.clone().enumerate() {
                 values[lane] = bias.map_or(0.0, |bias| bias[output]);
             }
-            stored.pack_panel(columns, width, &mut values[width..]);
+            stored.pack_panel(isa, columns, width, &mut values[width..]);
         }
         matrix
     }
@@ -144,12 +144,20 @@ impl Stored<'_> {
 
     /// Writes the terms of the outputs `columns` into the lines of a panel, of `width` elements each. What belongs to no
     /// column is not modified.
-    fn pack_panel(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
+    fn pack_panel(&self, isa: Isa, columns: Range<usize>, width: usize, lines: &mut [f32]) {
+        match cfg!(attache_small) {
+            true => self.pack_columns(columns, width, lines),
+            false => isa.dispatch(Packing { stored: self, columns, width, lines }),
+        }
+    }
+
+    #[inline(always)]
+    fn pack_columns(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
         let Self { values, depth, strides: [apart, step], .. } = *self;
         let of = |output: usize| &values[(output * apart).min(values.len())..];
-        if apart == 1 && !cfg!(attache_small) {
+        if apart == 1 && (step >= columns.len() || depth == 1) && !cfg!(attache_small) {
             // A line of the panel is a part of a row of the matrix.
-            let rows = of(columns.start).chunks(step.max(1));
+            let rows = of(columns.start).chunks(step.max(columns.len()));
             for (line, row) in lines.chunks_exact_mut(width).zip(rows).take(depth) {
                 let (line, row) = (&mut line[..columns.len()], &row[..columns.len()]);
                 // Lines of a constant length are copied without a call.
@@ -165,7 +173,7 @@ impl Stored<'_> {
         for lane in (0..whole).step_by(BLOCK) {
             let rows: [&[f32]; BLOCK] = std::array::from_fn(|row| &of(columns.start + lane + row)[..depth]);
             for (index, lines) in lines.chunks_mut(width * BLOCK).enumerate() {
-                turn(rows.map(|row| &row[index * BLOCK..]), lines, [lane, width]);
+                turn(std::array::from_fn(|row| &rows[row][index * BLOCK..]), lines, [lane, width]);
             }
         }
         for (lane, output) in columns.enumerate().skip(whole) {
@@ -180,15 +188,32 @@ impl Stored<'_> {
 /// Writes the first terms of outputs, at most [`BLOCK`], into lines of `width` elements, each from `lane` on.
 #[inline(always)]
 fn turn(rows: [&[f32]; BLOCK], lines: &mut [f32], [lane, width]: [usize; 2]) {
-    if rows[0].len() < BLOCK {
-        for (k, line) in lines.chunks_exact_mut(width).enumerate() {
-            rows.iter().zip(&mut line[lane..]).for_each(|(row, target)| *target = row[k]);
+    let mut block = [[0f32; BLOCK]; BLOCK];
+    for (column, row) in rows.into_iter().enumerate() {
+        match row.first_chunk::<BLOCK>() {
+            Some(row) => (0..BLOCK).for_each(|k| block[k][column] = row[k]),
+            None => row.iter().enumerate().for_each(|(k, value)| block[k][column] = *value),
         }
-        return;
     }
-    let terms: [[f32; BLOCK]; BLOCK] = rows.map(|row| *row.first_chunk().expect("a whole block"));
-    for (k, line) in lines.chunks_exact_mut(width).enumerate() {
-        line[lane..lane + BLOCK].copy_from_slice(&terms.map(|row| row[k]));
+    for (line, block) in lines.chunks_exact_mut(width).zip(block) {
+        line[lane..lane + BLOCK].copy_from_slice(&block);
+    }
+}
+
+/// Kernel that writes a panel.
+struct Packing<'p, 'a> {
+    stored: &'p Stored<'a>,
+    columns: Range<usize>,
+    width: usize,
+    lines: &'p mut [f32],
+}
+
+impl Multiversioned for Packing<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.stored.pack_columns(self.columns, self.width, self.lines);
     }
 }
 
@@ -274,7 +299,7 @@ pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: Stored<'_>, c:
                 let width = columns.len().next_multiple_of(isa.lanes());
                 let panel = &mut panel[..width * (depth + 1)];
                 panel[..width].fill(0.0);
-                weights.pack_panel(columns.clone(), width, &mut panel[width..]);
+                weights.pack_panel(isa, columns.clone(), width, &mut panel[width..]);
                 // SAFETY: C has every row; tasks write disjoint columns.
                 let c = Target { start: unsafe { target.get().add(columns.start) }, stride: outputs };
                 let a = Rows { start: a.as_ptr(), stride: depth, segments: &[0], length: depth };
@@ -638,6 +663,25 @@ mod tests {
                 let (rows, depth, outputs) = (1 + random.below(70), random.below(40), 1 + random.below(100));
                 let transposed = random.below(2) == 1;
                 check(isa, rows, depth, outputs, transposed, &mut random);
+            }
+        }
+    }
+
+    #[test]
+    fn weights_used_once_give_the_bits_of_packed_ones() {
+        let (pool, mut random) = (attache_base::Pool::new(3), Random::new(3));
+        for isa in Isa::available() {
+            for round in 0..60 {
+                let [rows, depth, outputs] = [1 + random.below(5), 1 + random.below(90), 1 + random.below(150)];
+                let (a, values) = (random.floats(rows * depth), random.floats(outputs * depth));
+                let strides = if round % 2 == 0 { [1, outputs] } else { [depth, 1] };
+                let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &values, strides, None);
+                let [mut packed, mut once] = [vec![7.0; rows * outputs], vec![8.0; rows * outputs]];
+                let everything = (f32::NEG_INFINITY, f32::INFINITY);
+                let engine = Engine { isa, parallel: &pool };
+                gemm(engine, rows, &a, depth, &matrix, &mut packed, outputs, everything);
+                gemm_once(engine, rows, &a, Stored { values: &values, outputs, depth, strides }, &mut once);
+                assert_eq!(once, packed, "{} {rows}x{depth}x{outputs}, {strides:?}", isa.name());
             }
         }
     }

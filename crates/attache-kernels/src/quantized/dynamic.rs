@@ -61,7 +61,7 @@ impl Multiversioned for Extremes<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> (f32, f32) {
-        const LANES: usize = 32;
+        const LANES: usize = if cfg!(attache_small) { 4 } else { 32 };
         // Neither takes a `b` that is NaN.
         let lesser = |a: f32, b: f32| if b < a { b } else { a };
         let larger = |a: f32, b: f32| if b > a { b } else { a };

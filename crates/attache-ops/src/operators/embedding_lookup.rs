@@ -145,7 +145,9 @@ impl Operator for EmbeddingLookup {
             }
             None => match table.quantization {
                 // `infer` has checked them.
-                Some(quantization) if quantization.scale.len() > 1 => (length, &quantization.scale[..]),
+                Some(quantization) if quantization.scale.len() > 1 && !cfg!(attache_small) => {
+                    (length, &quantization.scale[..])
+                }
                 quantization => {
                     stated = scales(table.data_type, quantization, table.shape)?;
                     (length, &stated[..])
