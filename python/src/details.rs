@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use attache::model::schema::DimensionType;
-use attache::model::{QuantizationDetails, Tensor};
+use attache::model::{QuantizationDetails, SparseAxis, Tensor};
 use attache::{Constant, Model, Outcome, Placement};
 use numpy::{PyArray1, PyUntypedArray};
 use pyo3::prelude::*;
@@ -98,21 +97,23 @@ fn saturated(zero_point: i64) -> i32 {
 /// Returns how a sparse tensor is stored; an empty dictionary for others.
 fn sparsity<'py>(py: Python<'py>, model: &Model, subgraph: usize, index: usize) -> PyResult<Bound<'py, PyDict>> {
     let parameters = PyDict::new(py);
-    let Some(sparsity) = model.tensor_view(subgraph, index).sparsity() else { return Ok(parameters) };
-    let order = sparsity.traversal_order().map(|order| order.iter().collect()).unwrap_or_default();
-    let blocks = sparsity.block_map().map(|map| map.iter().collect()).unwrap_or_default();
-    parameters.set_item("traversal_order", PyArray1::<i32>::from_vec(py, order))?;
-    parameters.set_item("block_map", PyArray1::<i32>::from_vec(py, blocks))?;
+    let Some(sparsity) = model.sparsity(subgraph, index) else { return Ok(parameters) };
+    parameters.set_item("traversal_order", integers(py, &sparsity.traversal_order))?;
+    parameters.set_item("block_map", integers(py, &sparsity.block_map))?;
     let dimensions = PyList::empty(py);
-    for dimension in sparsity.dim_metadata().into_iter().flatten() {
+    for axis in &sparsity.axes {
         let entry = PyDict::new(py);
-        let is_dense = dimension.format() == DimensionType::DENSE;
-        entry.set_item("format", i32::from(!is_dense))?;
-        if is_dense {
-            entry.set_item("dense_size", dimension.dense_size())?;
-        } else {
-            entry.set_item("array_segments", integers(py, &segments(&dimension)))?;
-            entry.set_item("array_indices", integers(py, &indices(&dimension)))?;
+        match axis {
+            SparseAxis::Sparse { segments, indices, .. } => {
+                entry.set_item("format", 1)?;
+                entry.set_item("array_segments", integers(py, segments))?;
+                entry.set_item("array_indices", integers(py, indices))?;
+            }
+            SparseAxis::Dense(size) => {
+                entry.set_item("format", 0)?;
+                entry.set_item("dense_size", *size)?;
+            }
+            _ => {}
         }
         dimensions.append(entry)?;
     }
@@ -120,27 +121,7 @@ fn sparsity<'py>(py: Python<'py>, model: &Model, subgraph: usize, index: usize) 
     Ok(parameters)
 }
 
-/// Reads a vector of indices, which a file stores with 8, 16 or 32 bits.
-macro_rules! index_vector {
-    ($name:ident, $uint8:ident, $uint16:ident, $int32:ident) => {
-        fn $name(dimension: &attache::model::schema::DimensionMetadata<'_>) -> Vec<i32> {
-            let bytes = dimension.$uint8().and_then(|it| it.values()).map(|it| it.iter().map(i32::from).collect());
-            let words = || dimension.$uint16().and_then(|it| it.values()).map(|it| it.iter().map(i32::from).collect());
-            let whole = || dimension.$int32().and_then(|it| it.values()).map(|it| it.iter().collect());
-            bytes.or_else(words).or_else(whole).unwrap_or_default()
-        }
-    };
-}
-
-index_vector!(
-    segments,
-    array_segments_as_uint_8_vector,
-    array_segments_as_uint_16_vector,
-    array_segments_as_int_32_vector
-);
-index_vector!(indices, array_indices_as_uint_8_vector, array_indices_as_uint_16_vector, array_indices_as_int_32_vector);
-
-/// Returns an array of tensors' indices.
+/// Returns an array of integers.
 fn integers<'py>(py: Python<'py>, values: &[i32]) -> Bound<'py, PyArray1<i32>> {
     PyArray1::from_slice(py, values)
 }

@@ -300,8 +300,19 @@ impl NativeInterpreter {
         #[pyo3(from_py_with = index)] tensor: i64,
         #[pyo3(from_py_with = index)] subgraph: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.0.with(py, |state| state.readable(tensor, subgraph)).map_err(Fault::value)?;
-        self.read(py, &found, subgraph)
+        let find =
+            |state: &mut State| state.readable(tensor, subgraph).map(|found| (state.stored(tensor, subgraph), found));
+        let (stored, found) = self.0.with(py, find).map_err(Fault::value)?;
+        match stored.zip(arrays::dtype_of(py, found.data_type)) {
+            // As in LiteRT, a sparse constant is a list of what the file stores of it.
+            Some((stored, descriptor)) => {
+                let count = stored.len() / found.data_type.byte_size(1).unwrap_or(1).max(1);
+                let (array, bytes) = arrays::empty(py, descriptor, &[count])?;
+                bytes.copy_from_slice(&stored[..bytes.len()]);
+                Ok(array.into_any())
+            }
+            None => self.read(py, &found, subgraph),
+        }
     }
 
     /// Returns an array of the memory of a tensor of the first subgraph.

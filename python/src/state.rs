@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use attache::{Constant, DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement};
+use attache::{
+    Bytes, Constant, DataType, Delegate, Error, ErrorKind, Interpreter, InterpreterBuilder, Model, Placement,
+};
 use attache_base::AlignedBuffer;
 use attache_external::ExternalDelegate;
 
@@ -311,6 +313,14 @@ impl State {
         };
         let index = face.index;
         Ok(self.model.subgraphs()[index].tensors[tensor].constant.as_ref().filter(|_| is_there))
+    }
+
+    /// Returns what the file stores of a sparse constant; `None` for other tensors.
+    pub(crate) fn stored(&mut self, tensor: i64, subgraph: i64) -> Option<Bytes> {
+        let face = self.face(subgraph).ok()?;
+        let (tensor, place) = face.place(tensor).ok()?;
+        let index = face.index;
+        self.model.subgraphs()[index].tensors[tensor].stored.clone().filter(|_| place == Place::Constant)
     }
 
     /// Returns what is needed to read a tensor, if it has a value.

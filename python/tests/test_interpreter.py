@@ -12,7 +12,7 @@ import pytest
 import attache
 import samples
 import writer
-from conftest import CASES
+from conftest import CASES, ROOT
 
 
 def ready(content, **options):
@@ -157,6 +157,15 @@ def test_constants_are_read_without_allocation():
     interpreter = attache.Interpreter(model_content=samples.chain())
     assert interpreter.get_tensor(2).tolist() == [1, 2, 3]
     assert interpreter.tensor(2)().tolist() == [1, 2, 3]
+
+
+def test_sparse_constants_are_lists_of_what_the_file_stores():
+    interpreter = attache.Interpreter(str(ROOT / "conformance/cases/f32_DENSIFY_rows_32_bits/model.tflite"))
+    detail = interpreter.get_tensor_details()[0]
+    stored = detail["sparsity_parameters"]["dim_metadata"][1]["array_segments"][-1]
+    values = interpreter.get_tensor(0)
+    assert (values.dtype, values.shape, detail["shape"].tolist()) == (np.float32, (stored,), [4, 6])
+    assert np.count_nonzero(values) == stored
 
 
 def test_the_data_of_an_input_is_its_first_value():

@@ -258,6 +258,16 @@ def test_operator_cases(litert, drawn):
     assert count > 100 and not failed, "\n".join(failed)
 
 
+@pytest.mark.parametrize("path", [path for path in CASES if "DENSIFY" in path.parent.name], ids=lambda path: path.parent.name)
+def test_sparse_constants(litert, path):
+    theirs, ours = pair(litert, path)
+    theirs.allocate_tensors()
+    ours.allocate_tensors()
+    for detail in ours.get_tensor_details():
+        if detail["sparsity_parameters"]:
+            same(theirs.get_tensor(detail["index"]), ours.get_tensor(detail["index"]), detail["name"])
+
+
 def compare_case(litert, path, case, plain):
     try:
         theirs, ours = pair(litert, path, plain)

@@ -18,6 +18,8 @@ mod options;
 pub mod params;
 mod quantization;
 pub mod report;
+#[cfg(not(attache_small))]
+mod sparsity;
 mod tensor;
 
 pub use array::{TfLiteFloatArray, TfLiteIntArray};

@@ -203,11 +203,13 @@ fn add_delegate(interpreter: *const TfLiteInterpreter, delegate: *mut TfLiteDele
     interpreter.with(|state| {
         let mut configuration = state.configuration.clone();
         configuration.add(delegate)?;
-        state.rebuild(configuration)?;
-        interpreter.watch(state);
-        // As in TensorFlow Lite, tensors are allocated then. Where extents are open, the program sets them first.
-        let _ = state.allocate(MAIN);
-        Ok(())
+        state.profiled("ModifyGraphWithDelegate", MAIN, |state| {
+            state.rebuild(configuration)?;
+            interpreter.watch(state);
+            // As in TensorFlow Lite, tensors are allocated then. Where extents are open, the program sets them first.
+            let _ = state.allocate(MAIN);
+            Ok(())
+        })
     })
 }
 

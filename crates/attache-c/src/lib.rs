@@ -29,6 +29,8 @@ mod operators;
 mod options;
 mod own;
 mod plan;
+#[cfg_attr(attache_small, path = "not_profiled.rs")]
+mod profiler;
 #[cfg(not(attache_small))]
 mod running;
 mod sharing;

@@ -15,6 +15,7 @@ use crate::fault::{Fault, Reporter};
 use crate::guard::{exports, guarded};
 use crate::live::{self, Kind, Object};
 use crate::operators::{Added, Resolver, unresolved};
+use crate::profiler::AnyProfiler;
 #[cfg(not(attache_small))]
 use crate::running::Asked;
 
@@ -45,6 +46,8 @@ pub(crate) struct Configuration {
     /// What runs ask whether they are to end.
     #[cfg(not(attache_small))]
     pub(crate) asked: Option<Arc<Asked>>,
+    /// Who is told about the parts of runs.
+    pub(crate) profiler: AnyProfiler,
     pub(crate) requires_delegation: bool,
     pub(crate) profiles: bool,
     /// Whether intermediate tensors keep the values of the last run.
@@ -102,13 +105,16 @@ impl Configuration {
     /// Builds an interpreter. The failure of a delegate in C is an error, as is a custom operator that is not registered.
     pub(crate) fn build(&self, model: &Model, builder: InterpreterBuilder) -> Result<Interpreter, Fault> {
         self.external.iter().for_each(|delegate| drop(delegate.take_failure()));
-        let built = builder.build();
+        let mut built = builder.build();
         if let Some(failure) = self.external.iter().find_map(|delegate| delegate.take_failure()) {
             return Err(Fault::with_status(TfLiteStatus::DELEGATE_ERROR, failure));
         }
         #[cfg(not(attache_small))]
         if let (Ok(interpreter), Some(asked)) = (&built, &self.asked) {
             asked.watch(interpreter);
+        }
+        if let (Ok(interpreter), Some(profiler)) = (&mut built, &self.profiler) {
+            profiler.watch(interpreter);
         }
         built.map_err(|error| {
             let fault = Fault::from(error);

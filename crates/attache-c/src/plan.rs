@@ -6,6 +6,8 @@ use std::ffi::c_int;
 
 use attache::model::Subgraph;
 use attache::{Model, NodePlacement, Outcome, Placement};
+#[cfg(not(attache_small))]
+use attache_abi::TfLiteDelegate;
 use attache_external::FileNodes;
 
 /// The nodes of a subgraph, and the order in which they run.
@@ -16,6 +18,9 @@ pub(crate) struct Plan {
     places: Vec<Place>,
     /// The name of the delegate of each partition, and the tensors that others read of it.
     written: Vec<(String, Vec<usize>)>,
+    /// The names of kernels of delegates of C, for each partition.
+    #[cfg(not(attache_small))]
+    kernels: Vec<Option<String>>,
 }
 
 /// Where a node of the file runs.
@@ -85,12 +90,47 @@ impl Plan {
             };
         }
         let order = order(source, &members).iter().map(|first| numbers[*first] as c_int).collect();
-        Self { nodes, order, places, written }
+        Self {
+            nodes,
+            order,
+            places,
+            written,
+            #[cfg(not(attache_small))]
+            kernels: Vec::new(),
+        }
     }
 
     /// Returns the name of the delegate of each partition, and the tensors that others read of it.
     pub(crate) fn written(&self) -> impl Iterator<Item = (&str, Vec<usize>)> {
         self.written.iter().map(|(name, tensors)| (name.as_str(), tensors.clone()))
+    }
+
+    /// Returns the index of the node that stands for each partition, and its name.
+    #[cfg(not(attache_small))]
+    pub(crate) fn partitions(&self) -> BTreeMap<usize, (usize, String)> {
+        let partition =
+            |place: &Place| if let Place::Partition(partition, _) = place { Some(*partition) } else { None };
+        let all: BTreeSet<usize> = self.places.iter().filter_map(partition).collect();
+        let node = |(rank, partition): (usize, usize)| {
+            let shown = self.kernels.get(rank).cloned().flatten();
+            let name = shown.or_else(|| self.written.get(rank).map(|(delegate, _)| delegate.clone()));
+            (partition, (self.places.len() + rank, name.unwrap_or_default()))
+        };
+        all.into_iter().enumerate().map(node).collect()
+    }
+
+    /// Has the nodes that stand for partitions show their delegates and kernels, which `find` returns for the name of a
+    /// delegate of C.
+    #[cfg(not(attache_small))]
+    pub(crate) fn show_kernels(&mut self, find: impl Fn(&str) -> Option<(*mut TfLiteDelegate, String)>) {
+        self.kernels.clear();
+        for (rank, (delegate, _)) in self.written.iter().enumerate() {
+            let found = find(delegate);
+            if let Some((delegate, name)) = &found {
+                self.nodes.show_kernel(self.places.len() + rank, *delegate, name);
+            }
+            self.kernels.push(found.map(|(_, name)| name));
+        }
     }
 
     /// Whether the plan is still that of the subgraph.

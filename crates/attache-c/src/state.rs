@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use attache::model::Tensor;
-use attache::{Delegate, Interpreter, InterpreterBuilder, Model};
+use attache::{Bytes, Delegate, Interpreter, InterpreterBuilder, Model};
 use attache_abi::{TfLiteAllocationType, TfLiteStatus, TfLiteTensor};
 use attache_base::copy;
+use attache_external::ExternalDelegate;
 
 use crate::access::Access;
 use crate::bound::{Bound, Device};
@@ -168,6 +170,10 @@ impl State {
         if self.subgraph(subgraph)?.is_allocated {
             return Ok(());
         }
+        self.profiled("AllocateTensors", subgraph, |state| state.allocate_again(subgraph))
+    }
+
+    fn allocate_again(&mut self, subgraph: usize) -> Result<(), Fault> {
         if self.interpreter.is_none() {
             let builder = self.configured(&self.configuration)?;
             self.interpreter = Some(self.configuration.build(&self.model, builder)?);
@@ -194,11 +200,7 @@ impl State {
     /// Notes in the tensors of a subgraph which delegate in C writes them. Delegates of one name are not told apart.
     fn note_writers(&mut self, subgraph: usize) -> Result<(), Fault> {
         let external = self.configuration.external.clone();
-        let delegate =
-            |name: &str| match external.iter().filter(|own| Delegate::name(&***own) == name).collect::<Vec<_>>()[..] {
-                [only] => only.as_ptr(),
-                _ => std::ptr::null_mut(),
-            };
+        let delegate = |name: &str| only(&external, name).map_or(std::ptr::null_mut(), |only| only.as_ptr());
         let mut writers = vec![std::ptr::null_mut(); self.subgraph(subgraph)?.tensors.len()];
         for (name, tensors) in self.plan(subgraph)?.written() {
             tensors.into_iter().for_each(|tensor| writers[tensor] = delegate(name));
@@ -246,7 +248,7 @@ impl State {
         #[cfg(attache_small)]
         self.run(subgraph)?;
         #[cfg(not(attache_small))]
-        self.run(subgraph).map_err(|fault| match &self.configuration.asked {
+        self.run_profiled(subgraph).map_err(|fault| match &self.configuration.asked {
             Some(asked) => asked.fault(fault),
             None => fault,
         })?;
@@ -264,7 +266,7 @@ impl State {
         interpreter.and_then(|interpreter| interpreter.report().fallback)
     }
 
-    fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
+    pub(crate) fn run(&mut self, subgraph: usize) -> Result<(), Fault> {
         let (preserves, may_stay) = (self.configuration.preserves && subgraph == MAIN, self.may_stay);
         self.follow_strings(subgraph)?;
         let (subgraph, mut access) = self.ready(subgraph)?;
@@ -352,7 +354,7 @@ impl State {
 
     /// Copies a tensor into `bytes`.
     pub(crate) fn copy_to(&mut self, subgraph: usize, tensor: usize, bytes: &mut [u8]) -> Result<(), Fault> {
-        let constant = self.model.subgraphs()[subgraph].tensors[tensor].constant.clone();
+        let constant = constant_bytes(&self.model.subgraphs()[subgraph].tensors[tensor]);
         same_size(self.subgraph(subgraph)?.tensors.bytes(tensor), bytes.len())?;
         if self.subgraph(subgraph)?.tensors.is_on_device(tensor) {
             let (found, mut access) = self.ready(subgraph)?;
@@ -362,7 +364,7 @@ impl State {
         }
         let found = self.subgraph_mut(subgraph)?;
         match constant {
-            Some(constant) if !found.tensors.may_move(tensor) => copy(bytes, &constant.bytes[..bytes.len()]),
+            Some(constant) if !found.tensors.may_move(tensor) => copy(bytes, &constant[..bytes.len()]),
             _ if found.tensors.has_strings(tensor) => found.tensors.copy_to_strings(tensor, bytes)?,
             _ => copy(bytes, &found.writable(tensor)?[..bytes.len()]),
         }
@@ -435,11 +437,17 @@ impl State {
     /// Returns the nodes of a subgraph, as its operators are placed now.
     pub(crate) fn plan(&mut self, subgraph: usize) -> Result<&mut Plan, Fault> {
         let model = self.model.clone();
+        #[cfg(not(attache_small))]
+        let external = self.configuration.external.clone();
         let (found, interpreter) = self.parts(subgraph)?;
         let access = Access::new(interpreter, subgraph);
         let placement = access.as_ref().ok().map(Access::placement);
         if found.plan.as_ref().is_none_or(|plan| !plan.is_of(&model, subgraph, placement)) {
-            found.plan = Some(Plan::new(&model, subgraph, placement));
+            #[cfg_attr(attache_small, expect(unused_mut, reason = "delegates are not shown"))]
+            let mut plan = Plan::new(&model, subgraph, placement);
+            #[cfg(not(attache_small))]
+            plan.show_kernels(|name| only(&external, name).and_then(|only| Some((only.as_ptr(), only.kernel_name()?))));
+            found.plan = Some(plan);
         }
         found.plan.as_mut().ok_or_else(|| Fault::new("a subgraph without nodes"))
     }
@@ -694,6 +702,21 @@ impl Subgraph {
     pub(crate) fn tensor(&self, index: c_int) -> *mut TfLiteTensor {
         usize::try_from(index).map_or(std::ptr::null_mut(), |index| self.tensors.at(index))
     }
+}
+
+/// Returns the bytes of a constant as its tensor shows them.
+fn constant_bytes(tensor: &Tensor) -> Option<Bytes> {
+    #[cfg(not(attache_small))]
+    if let Some(stored) = &tensor.stored {
+        return Some(stored.clone());
+    }
+    tensor.constant.as_ref().map(|constant| constant.bytes.clone())
+}
+
+/// Returns the delegate of C of this name; `None` if there are several.
+fn only<'a>(external: &'a [Arc<ExternalDelegate>], name: &str) -> Option<&'a ExternalDelegate> {
+    let mut named = external.iter().filter(|own| Delegate::name(&***own) == name);
+    named.next().filter(|_| named.next().is_none()).map(|only| &**only)
 }
 
 fn same_size(size: usize, given: usize) -> Result<(), Fault> {

@@ -35,7 +35,10 @@ impl Tensors {
     pub(crate) fn new(model: &Model, owner: Owner) -> Self {
         let tensors = &model.subgraphs()[owner.subgraph].tensors;
         let names: Vec<_> = tensors.iter().map(|tensor| text_of_c(&tensor.name)).collect();
-        let list: Box<[_]> = tensors.iter().zip(&names).map(|(tensor, name)| tensor_of(tensor, name)).collect();
+        #[cfg_attr(attache_small, expect(unused_mut, reason = "sparse tensors look like others"))]
+        let mut list: Box<[_]> = tensors.iter().zip(&names).map(|(tensor, name)| tensor_of(tensor, name)).collect();
+        #[cfg(not(attache_small))]
+        show_sparse(&mut list, model, owner.subgraph);
         let list = Box::into_raw(list).cast::<TfLiteTensor>();
         live::note_tensors(list, tensors.len(), owner);
         let data_types = tensors.iter().map(|tensor| tensor.data_type).collect();
@@ -60,10 +63,10 @@ impl Tensors {
         unsafe { &mut *self.at(index) }
     }
 
-    /// Sets the extents of a tensor, and its size in bytes with them unless it holds strings. An error if the size overflows; nothing changes then.
+    /// Sets the extents of a tensor, and its size in bytes with them unless it holds strings or is stored in sparse form. An error if the size overflows; nothing changes then.
     pub(crate) fn set_shape(&mut self, index: usize, shape: &[usize]) -> Result<(), Fault> {
         let bytes = bytes_of(self.data_types[index], shape)?;
-        let keeps_size = self.has_strings(index);
+        let keeps_size = self.has_strings(index) || self.is_sparse(index);
         let tensor = self.tensor(index);
         // SAFETY: `dims` is null or an array that this type made.
         let before = unsafe { TfLiteIntArray::elements(tensor.dims) };
@@ -89,6 +92,12 @@ impl Tensors {
         let tensor = unsafe { self.at(index).as_ref() };
         let is_constant = tensor.is_none_or(|tensor| tensor.allocation_type == TfLiteAllocationType::MMAP_RO);
         !is_constant && self.data_types[index].bits().is_some()
+    }
+
+    /// Whether a tensor shows what the file stores in sparse form.
+    fn is_sparse(&self, index: usize) -> bool {
+        // SAFETY: `at` returns null or the address of a tensor of the list.
+        !cfg!(attache_small) && unsafe { self.at(index).as_ref() }.is_some_and(|tensor| !tensor.sparsity.is_null())
     }
 
     /// Returns where the bytes of a tensor are; null if they are nowhere.
@@ -264,6 +273,20 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
             (signature, _) => TfLiteIntArray::new(signature.as_deref().unwrap_or_default()),
         },
         ..TfLiteTensor::empty()
+    }
+}
+
+/// Has sparse tensors show what the file stores, and how.
+#[cfg(not(attache_small))]
+fn show_sparse(list: &mut [TfLiteTensor], model: &Model, subgraph: usize) {
+    let source = &model.subgraphs()[subgraph];
+    // The program may replace the data of an input.
+    let constants =
+        list.iter_mut().zip(&source.tensors).enumerate().filter(|(index, _)| !source.inputs.contains(index));
+    for (index, (tensor, source)) in constants {
+        let (Some(stored), Some(sparsity)) = (&source.stored, model.sparsity(subgraph, index)) else { continue };
+        tensor.sparsity = attache_abi::TfLiteSparsity::new(&sparsity);
+        (tensor.data, tensor.bytes) = (stored.as_ptr().cast_mut().cast(), stored.len());
     }
 }
 

@@ -250,6 +250,12 @@ fn blocks_of_weights_have_the_scales_of_the_file() {
 }
 
 #[test]
+fn sparse_constants_show_what_the_file_stores() {
+    let case = "../../conformance/cases/f32_DENSIFY_rows_32_bits/model.tflite";
+    run("sparse.c", &[&crate_folder().join(case)]);
+}
+
+#[test]
 fn structs_have_the_layout_of_tensorflow_lite() {
     run("structs.c", &[]);
 }
@@ -456,7 +462,8 @@ fn resolvers_of_a_program_find_and_refuse_operators() {
 #[test]
 fn members_of_classes_decide_how_an_interpreter_runs() {
     let models = Models::new();
-    run("runs.cc", &[&models.path("two"), &models.path("signatures")]);
+    let branch = crate_folder().join("../../conformance/cases/f32_IF_result_is_used/model.tflite");
+    run("runs.cc", &[&models.path("two"), &models.path("signatures"), &branch]);
 }
 
 #[test]

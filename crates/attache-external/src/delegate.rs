@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
+#[cfg(not(attache_small))]
+use std::sync::PoisonError;
 
 use attache::graph::{NodeId, Unsupported};
 use attache::model::QuantizationDetails;
@@ -87,6 +89,15 @@ impl ExternalDelegate {
     }
 }
 
+#[cfg(not(attache_small))]
+impl ExternalDelegate {
+    /// Returns the name of a kernel that the delegate put in the place of nodes; `None` if there was none.
+    #[must_use]
+    pub fn kernel_name(&self) -> Option<String> {
+        self.source.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl Delegate for ExternalDelegate {
     fn name(&self) -> &str {
         &self.name
@@ -101,25 +112,23 @@ impl Delegate for ExternalDelegate {
         let reasons = graph.contexts().filter_map(|node| Some((node.id, withheld(&node, is_opaque)?)));
         let withheld: HashMap<NodeId, &str> = reasons.collect();
         let offered: Vec<NodeId> = graph.nodes.iter().filter(|id| !withheld.contains_key(id)).copied().collect();
-        let open = match offered.is_empty() {
-            true => None,
-            false => Some(self.source.note(OpenSession::new(
-                &self.source,
-                &View {
-                    model: graph.model.clone(),
-                    subgraph: graph.subgraph,
-                    graph: graph.graph.clone(),
-                    offered,
-                    clustering: graph.clustering.clone(),
-                    threads: graph.threads,
-                },
-            ))?),
-        };
-        let taken = open.as_ref().map(|open| open.taken()).unwrap_or_default();
-        let answer = |id: &NodeId| match (&open, withheld.get(id)) {
-            (_, Some(reason)) => Err(Unsupported::new(*reason)),
-            (Some(open), None) if taken.contains(id) => Ok(Claim::new(open.clone())),
-            _ => Err(Unsupported::new("the delegate does not take it")),
+        // As in TensorFlow Lite, the delegate is asked also where there is nothing for it.
+        let open = self.source.note(OpenSession::new(
+            &self.source,
+            &View {
+                model: graph.model.clone(),
+                subgraph: graph.subgraph,
+                graph: graph.graph.clone(),
+                offered,
+                clustering: graph.clustering.clone(),
+                threads: graph.threads,
+            },
+        ))?;
+        let taken = open.taken();
+        let answer = |id: &NodeId| match withheld.get(id) {
+            Some(reason) => Err(Unsupported::new(*reason)),
+            None if taken.contains(id) => Ok(Claim::new(open.clone())),
+            None => Err(Unsupported::new("the delegate does not take it")),
         };
         Ok(Some(graph.nodes.iter().map(answer).collect()))
     }

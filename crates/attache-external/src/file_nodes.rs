@@ -3,6 +3,8 @@
 use std::ffi::{CString, c_int};
 
 use attache::Model;
+#[cfg(not(attache_small))]
+use attache_abi::TfLiteDelegate;
 use attache_abi::report::text_of_c;
 use attache_abi::{TfLiteBuiltinOperator, TfLiteNode, TfLiteRegistration};
 
@@ -50,6 +52,16 @@ impl FileNodes {
             Integers::new(outputs),
         )));
         self.names.push(name);
+    }
+
+    /// Shows the delegate of a node that stands for a partition, and the name of its kernel.
+    #[cfg(not(attache_small))]
+    pub fn show_kernel(&mut self, index: usize, delegate: *mut TfLiteDelegate, name: &str) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            let name = text_of_c(name);
+            (node.node.delegate, node.registration.custom_name) = (delegate, name.as_ptr());
+            self.names.push(name);
+        }
     }
 
     /// Returns the number of nodes.

@@ -16,6 +16,9 @@ pub(crate) struct Source {
     lock: Arc<Mutex<()>>,
     /// Why the delegate could not prepare a graph or a kernel, until somebody takes it.
     failure: Mutex<Option<String>>,
+    /// The name of a kernel that the delegate put in the place of nodes.
+    #[cfg(not(attache_small))]
+    pub(crate) kernel: Mutex<Option<String>>,
 }
 
 // SAFETY: the delegate is called only while the lock is held, and those who give it away state that any thread may call it.
@@ -42,7 +45,14 @@ impl Source {
     /// The delegate is valid until `destroy` is called, or else for as long as this value lives. Its functions have the
     /// types that TensorFlow Lite gives them, and any thread may call them, one at a time.
     pub(crate) unsafe fn new(delegate: NonNull<TfLiteDelegate>, destroy: Option<DestroyDelegate>) -> Self {
-        Self { delegate, destroy, lock: lock_of(delegate), failure: Mutex::new(None) }
+        Self {
+            delegate,
+            destroy,
+            lock: lock_of(delegate),
+            failure: Mutex::new(None),
+            #[cfg(not(attache_small))]
+            kernel: Mutex::default(),
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut TfLiteDelegate {

@@ -15,6 +15,8 @@ mod generated;
 mod metadata;
 mod model;
 mod read;
+#[cfg(not(attache_small))]
+mod sparsity;
 mod verify;
 mod write;
 
@@ -23,5 +25,7 @@ pub use flexbuffer::{FlexMap, FlexScalar};
 pub use generated::schema;
 pub use metadata::Normalization;
 pub use model::{Metadata, Model, Operator, OperatorCode, QuantizationDetails, Signature, Subgraph, Tensor, map};
+#[cfg(not(attache_small))]
+pub use sparsity::{SparseAxis, Sparsity};
 pub(crate) use verify::{Long, Longs, verify_fields, verify_fields_at};
 pub use write::{ModelBuilder, OperatorBuilder, TensorBuilder};

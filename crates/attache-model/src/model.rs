@@ -82,6 +82,9 @@ pub struct Tensor {
     /// Whether the constant is in sparse form (described in [`Model::tensor_view`]), because it is not expanded: its elements
     /// have less than a byte.
     pub is_sparse: bool,
+    /// The data of a sparse tensor as the file stores it, where `constant` has it expanded.
+    #[cfg(not(attache_small))]
+    pub stored: Option<Bytes>,
 }
 
 /// Quantization that is not described by scale and zero point alone.

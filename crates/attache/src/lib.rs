@@ -86,6 +86,8 @@ pub use partition::placement::{NodePlacement, Outcome, Placement};
 pub use profile::{DispatchProfile, KernelProfile, Profile, ProfiledDispatch, ProfiledOperator};
 pub use report::Report;
 pub use runtime::Cancellation;
+#[cfg(not(attache_small))]
+pub use runtime::{Observer, RunEvent};
 
 /// Arrays, as views of inputs and outputs ([`InputTensor::as_array_mut`], [`OutputTensor::as_array`]).
 #[cfg(feature = "ndarray")]

@@ -54,6 +54,15 @@ TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_invoke(TfLiteInterpreter* inter
    thread that runs: where it returns true, they end with kTfLiteError. Null removes it. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_set_cancellation_function(
     TfLiteInterpreter* interpreter, void* data, bool (*function)(void* data));
+/* Sets the functions of a profiler. begin takes data, a tag that stays valid as long as the interpreter, a type of
+   tflite::Profiler::EventType, the index of a node or 0, and that of a subgraph, and returns a number for end. Events are
+   "AllocateTensors", "ModifyGraphWithDelegate", "Invoke" for each subgraph that runs, and one for each node that runs. Nodes
+   of the execution plan that are parts of others, or were computed in advance, have one that takes no time. Runs compute
+   operators on the CPU one after the other then. Null removes the profiler. */
+TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_set_profiler(
+    TfLiteInterpreter* interpreter, void* data,
+    uint32_t (*begin)(void* data, const char* tag, int32_t type, int64_t node, int64_t subgraph),
+    void (*end)(void* data, uint32_t event));
 /* Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow. What runs
    on the CPU need for themselves stays. */
 TFL_CAPI_EXPORT TfLiteStatus attache_interpreter_release_memory(TfLiteInterpreter* interpreter);

@@ -99,6 +99,20 @@ static void Allocations(const char* path) {
   CHECK(!FlatBufferModel::VerifyAndBuildFromAllocation(std::move(missing), nullptr, &counter) && counter.count == 6);
 }
 
+// A file is mapped once, and its tables are those of the bytes that run.
+static void MapsOnce(const char* path) {
+  auto model = FlatBufferModel::BuildFromFile(path);
+  CHECK(model->allocation()->type() == tflite::Allocation::Type::kMMap);
+  CHECK(static_cast<const tflite::MMAPAllocation*>(model->allocation())->fd() >= 0);
+  std::FILE* maps = std::fopen("/proc/self/maps", "r");
+  if (!maps) return;
+  int count = 0;
+  char line[4096];
+  while (std::fgets(line, sizeof(line), maps)) count += std::strstr(line, path) != nullptr;
+  std::fclose(maps);
+  CHECK(count == 1);
+}
+
 static void Contents(const char* custom, const char* two) {
   auto model = FlatBufferModel::BuildFromFile(custom);
   CHECK(model->GetMinimumRuntime() == "1.10.0" && model->CheckModelIdentifier());
@@ -144,15 +158,17 @@ static void OfModels(const char* path) {
   CHECK(interpreter->inputs().empty() && interpreter->tensors_size() == 0 && interpreter->nodes_size() == 0);
   CHECK(!interpreter->tensor(0) && interpreter->AllocateTensors() == kTfLiteError);
   CHECK(interpreter->AddTensors(1) == kTfLiteError && counter.count == 2);
+  CHECK(interpreter->Invoke() == kTfLiteError && counter.count == 3);
   CHECK(tflite::InterpreterBuilder(nullptr, resolver, &counter)(&interpreter) == kTfLiteError);
-  CHECK(!interpreter && counter.count == 3);
-  CHECK(tflite::InterpreterBuilder(*model, resolver)(nullptr) == kTfLiteError && counter.count == 4);
+  CHECK(!interpreter && counter.count == 4);
+  CHECK(tflite::InterpreterBuilder(*model, resolver)(nullptr) == kTfLiteError && counter.count == 5);
 }
 
 int main(int argc, char** argv) {
   CHECK(argc == 3);
   Verifies(argv[2]);
   Allocations(argv[2]);
+  MapsOnce(argv[2]);
   Contents(argv[1], argv[2]);
   OfModels(argv[2]);
   return 0;

@@ -1,9 +1,10 @@
 // Members of the classes for C++ that decide how an interpreter runs: shapes, cancellation, profilers and memory.
 //
-// Arguments: a model of two operators with the tensor 1 between them, and one with the signatures "square" and "negate" of two
-// subgraphs.
+// Arguments: a model of two operators with the tensor 1 between them, one with the signatures "square" and "negate" of two
+// subgraphs, and one whose first operator is a branch.
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,35 +87,134 @@ static void Cancellation(const char* path) {
   CHECK(interpreter->Invoke() == kTfLiteOk && count.asked == asked);
 }
 
+// Writes down what it is told: operators with their index, and subgraphs other than the first with theirs.
 class Recorder : public tflite::Profiler {
  public:
   using tflite::Profiler::BeginEvent;
-  uint32_t BeginEvent(const char* tag, EventType type, int64_t, int64_t) override {
-    CHECK(type == EventType::DEFAULT);
+  uint32_t BeginEvent(const char* tag, EventType type, int64_t first, int64_t second) override {
+    const bool is_operator = type == EventType::OPERATOR_INVOKE_EVENT;
+    CHECK(is_operator || type == (std::strcmp(tag, "invoke") ? EventType::DEFAULT
+                                                             : EventType::GENERAL_RUNTIME_INSTRUMENTATION_EVENT));
     text += std::string("<") + tag;
-    return ++last;
+    if (is_operator) text += std::to_string(first);
+    if (second) text += "@" + std::to_string(second);
+    open.push_back(++last);
+    return last;
   }
   void EndEvent(uint32_t handle) override {
-    CHECK(handle == last);
+    CHECK(!open.empty() && handle == open.back());
+    open.pop_back();
     text += ">";
   }
+  // Returns what was told since the last call.
+  std::string Take() {
+    CHECK(open.empty());
+    return std::exchange(text, std::string());
+  }
   std::string text;
+  std::vector<uint32_t> open;
   uint32_t last = 0;
 };
 
-static void Profilers(const char* path) {
+// A delegate that takes the negation, whose kernel copies.
+static TfLiteStatus TakeNegation(TfLiteContext* context, TfLiteDelegate* delegate) {
+  TfLiteRegistration kernel{};
+  kernel.custom_name = "Copier";
+  kernel.version = 1;
+  kernel.invoke = [](TfLiteContext* context, TfLiteNode* node) {
+    const TfLiteTensor* input = &context->tensors[node->inputs->data[0]];
+    TfLiteTensor* output = &context->tensors[node->outputs->data[0]];
+    std::memcpy(output->data.data, input->data.data, output->bytes);
+    return kTfLiteOk;
+  };
+  TfLiteIntArray* nodes = TfLiteIntArrayCreate(1);
+  nodes->data[0] = 1;
+  const TfLiteStatus status = context->ReplaceNodeSubsetsWithDelegateKernels(context, kernel, nodes, delegate);
+  TfLiteIntArrayFree(nodes);
+  return status;
+}
+
+static void Profilers(const char* path, const char* signatures, const char* calls) {
   Recorder first, second;
   std::unique_ptr<Interpreter> interpreter = Make(path);
   CHECK(!interpreter->GetProfiler());
   interpreter->SetProfiler(&first);
   CHECK(interpreter->GetProfiler() && interpreter->AllocateTensors() == kTfLiteOk);
+  // Tensors are allocated already.
+  CHECK(interpreter->AllocateTensors() == kTfLiteOk && first.Take() == "<AllocateTensors>");
   interpreter->AddProfiler(&second);
   CHECK(interpreter->Invoke() == kTfLiteOk);
-  CHECK(first.text == "<AllocateTensors><Invoke>" && second.text == "<Invoke>");
+  CHECK(first.Take() == "<invoke<Invoke<EXP0><NEG1>>>" && second.Take() == "<invoke<Invoke<EXP0><NEG1>>>");
+  CHECK(interpreter->subgraph(0)->Invoke() == kTfLiteOk && second.Take() == "<Invoke<EXP0><NEG1>>");
+  // Runs that end early end their events.
+  interpreter->SetCancellationFunction(nullptr, [](void*) { return true; });
+  CHECK(interpreter->Invoke() == kTfLiteError && second.Take() == "<invoke<Invoke<EXP0>>>");
+  interpreter->SetCancellationFunction(nullptr, nullptr);
+
+  TfLiteDelegate delegate = TfLiteDelegateCreate();
+  delegate.Prepare = TakeNegation;
+  CHECK(interpreter->ModifyGraphWithDelegate(&delegate) == kTfLiteOk);
+  CHECK(second.Take().find("<ModifyGraphWithDelegate") == 0);
+  CHECK(interpreter->execution_plan() == std::vector<int>({0, 2}) && interpreter->Invoke() == kTfLiteOk);
+  CHECK(second.Take() == "<invoke<Invoke<EXP0><Copier2>>>");
+  const auto* node = interpreter->node_and_registration(2);
+  CHECK(node->first.delegate == &delegate && node->second.custom_name == std::string("Copier"));
+
   interpreter->SetProfiler(std::unique_ptr<tflite::Profiler>(new Recorder));
-  CHECK(interpreter->Invoke() == kTfLiteOk && second.text == "<Invoke>");
+  first.Take();
+  CHECK(interpreter->Invoke() == kTfLiteOk && first.Take().empty() && second.Take().empty());
   interpreter->SetProfiler(static_cast<tflite::Profiler*>(nullptr));
   CHECK(!interpreter->GetProfiler() && interpreter->Invoke() == kTfLiteOk);
+
+  std::unique_ptr<Interpreter> other = Make(signatures);
+  other->SetProfiler(&first);
+  tflite::SignatureRunner* runner = other->GetSignatureRunner("negate");
+  CHECK(runner->AllocateTensors() == kTfLiteOk && first.Take() == "<AllocateTensors@1>");
+  CHECK(runner->Invoke() == kTfLiteOk && first.Take() == "<Invoke@1<NEG0@1>>");
+
+  // Subgraphs that operators run are told about within these.
+  std::unique_ptr<Interpreter> caller = Make(calls);
+  CHECK(caller->AllocateTensors() == kTfLiteOk);
+  caller->SetProfiler(&first);
+  CHECK(caller->Invoke() == kTfLiteOk);
+  CHECK(first.Take().find("<invoke<Invoke<IF0<Invoke@") == 0);
+}
+
+// A delegate that looks at what a branch runs.
+static TfLiteStatus LookAround(TfLiteContext* context, TfLiteDelegate* delegate) {
+  bool* is_prepared = static_cast<bool*>(delegate->data_);
+  // The others are prepared afterwards.
+  if (*is_prepared) return kTfLiteOk;
+  TfLiteContext *own = nullptr, *other = nullptr, *again = nullptr;
+  CHECK(context->AcquireSubgraphContext(context, 0, &own) == kTfLiteOk && own == context);
+  for (int subgraph = 1; subgraph <= 2; ++subgraph) {
+    CHECK(context->AcquireSubgraphContext(context, subgraph, &other) == kTfLiteOk && other && other != context);
+    CHECK(context->AcquireSubgraphContext(context, subgraph, &again) == kTfLiteOk && again == other);
+    TfLiteIntArray* plan = nullptr;
+    CHECK(other->GetExecutionPlan(other, &plan) == kTfLiteOk && plan->size > 0 && other->tensors_size > 0);
+    TfLiteNode* node = nullptr;
+    TfLiteRegistration* registration = nullptr;
+    CHECK(other->GetNodeAndRegistration(other, plan->data[0], &node, &registration) == kTfLiteOk);
+    CHECK(registration->builtin_code != kTfLiteBuiltinIf && node->outputs->size == 1);
+    CHECK(other->tensors[node->outputs->data[0]].type == kTfLiteFloat32);
+    // Nothing is replaced there.
+    CHECK(other->ReplaceNodeSubsetsWithDelegateKernels(other, *registration, plan, delegate) == kTfLiteError);
+    CHECK(context->ReleaseSubgraphContext(context, subgraph) == kTfLiteOk);
+  }
+  CHECK(context->AcquireSubgraphContext(context, 3, &other) == kTfLiteError && !other);
+  CHECK(context->ReleaseSubgraphContext(context, 3) == kTfLiteError);
+  *is_prepared = true;
+  return kTfLiteOk;
+}
+
+static void Contexts(const char* path) {
+  bool is_prepared = false;
+  TfLiteDelegate delegate = TfLiteDelegateCreate();
+  delegate.data_ = &is_prepared;
+  delegate.Prepare = LookAround;
+  std::unique_ptr<Interpreter> interpreter = Make(path);
+  CHECK(interpreter->ModifyGraphWithDelegate(&delegate) == kTfLiteOk && is_prepared);
+  CHECK(interpreter->AllocateTensors() == kTfLiteOk && interpreter->Invoke() == kTfLiteOk);
 }
 
 static void Memory(const char* path) {
@@ -177,10 +277,11 @@ static void Handles(const char* path) {
 }
 
 int main(int argc, char** argv) {
-  CHECK(argc == 3);
+  CHECK(argc == 4);
   Shapes(argv[1]);
   Cancellation(argv[1]);
-  Profilers(argv[1]);
+  Profilers(argv[1], argv[2], argv[3]);
+  Contexts(argv[3]);
   Memory(argv[1]);
   Subgraphs(argv[2]);
   Handles(argv[2]);

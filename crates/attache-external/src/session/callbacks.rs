@@ -251,11 +251,8 @@ pub(crate) unsafe extern "C" fn acquire_subgraph_context(
     // SAFETY: C code passes a context of this library and a place for the result.
     unsafe {
         with_session(context, |session| {
-            if session.source().is_some_and(|(_, subgraph)| usize::try_from(index) == Ok(subgraph)) {
-                return give(acquired, context);
-            }
             give(acquired, std::ptr::null_mut())?;
-            Err(format!("the context of subgraph {index} is not available; only that of the one that is prepared is"))
+            give(acquired, session.acquire(index)?)
         })
     }
 }
@@ -264,8 +261,8 @@ pub(crate) unsafe extern "C" fn release_subgraph_context(context: *mut TfLiteCon
     // SAFETY: C code passes a context of this library or null.
     unsafe {
         with_session(context, |session| {
-            let is_own = session.source().is_some_and(|(_, subgraph)| usize::try_from(index) == Ok(subgraph));
-            if is_own { Ok(()) } else { Err(format!("the context of subgraph {index} was not acquired")) }
+            let is_known = session.has_acquired(index);
+            if is_known { Ok(()) } else { Err(format!("the context of subgraph {index} was not acquired")) }
         })
     }
 }

@@ -7,6 +7,8 @@
 pub(crate) mod callbacks;
 mod nodes;
 mod open;
+#[cfg_attr(attache_small, path = "no_others.rs")]
+mod others;
 mod partitions;
 mod tensors;
 
@@ -70,6 +72,8 @@ pub(crate) struct Session {
     /// The metadata of the model file.
     metadata: Vec<Metadata>,
     errors: Vec<String>,
+    /// The contexts of other subgraphs that the delegate acquired.
+    others: others::Others,
 }
 
 /// What the delegate of a session may replace.
@@ -157,6 +161,7 @@ impl Session {
             name: CString::default(),
             metadata: Vec::new(),
             errors: Vec::new(),
+            others: others::Others::default(),
         }
     }
 
@@ -253,6 +258,23 @@ impl Session {
         self.claims.as_ref().map(|claims| (&claims.view.model, claims.view.subgraph))
     }
 
+    /// Returns the context of a subgraph of the model; that of the session itself for its own.
+    pub(crate) fn acquire(&mut self, subgraph: c_int) -> Result<*mut TfLiteContext, String> {
+        match (&self.claims, usize::try_from(subgraph)) {
+            (Some(claims), Ok(own)) if own == claims.view.subgraph => Ok(&raw mut self.context),
+            (Some(claims), Ok(other)) if other < claims.view.model.subgraphs().len() => {
+                self.others.acquire(&claims.view, other)
+            }
+            _ => Err(unavailable(subgraph)),
+        }
+    }
+
+    /// Whether [`Session::acquire`] gave the context of a subgraph, or it is the session's own.
+    pub(crate) fn has_acquired(&self, subgraph: c_int) -> bool {
+        let is_own = |index| self.source().is_some_and(|(_, own)| own == index);
+        usize::try_from(subgraph).is_ok_and(|index| is_own(index) || self.others.has(index))
+    }
+
     /// Lets the delegate replace nodes, or forbids it.
     pub(crate) fn set_open(&mut self, is_open: bool) {
         if let Some(claims) = &mut self.claims {
@@ -301,6 +323,11 @@ impl Session {
         let name = unsafe { CStr::from_ptr(name) }.to_str().ok()?;
         self.metadata.iter().find(|entry| entry.name == name).map(|entry| &entry.bytes[..])
     }
+}
+
+/// Returns what is said of a subgraph whose context a delegate does not get.
+fn unavailable(subgraph: c_int) -> String {
+    format!("the context of subgraph {subgraph} is not available")
 }
 
 /// Returns the number that C code has of each node of the graph: the index of its operator in the file; for nodes that took

@@ -3,9 +3,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+#[cfg(not(attache_small))]
+use std::sync::PoisonError;
 
 use attache::DelegateError;
 use attache::graph::NodeId;
+#[cfg(not(attache_small))]
+use attache_abi::report::text_from_c;
 use attache_abi::{NULL_BUFFER_HANDLE, TfLiteStatus};
 
 use super::{Nodes, Session, View};
@@ -37,8 +41,23 @@ impl OpenSession {
             status
         };
         let result = open.check(status, "Prepare");
+        #[cfg(not(attache_small))]
+        open.note_kernel();
         drop(lock);
         result.map(|()| Arc::new(open))
+    }
+
+    /// Notes the name of a kernel of the delegate's, if it has made one. The lock has to be held.
+    #[cfg(not(attache_small))]
+    fn note_kernel(&self) {
+        // SAFETY: the lock is held, and no C code is called.
+        let session = unsafe { &*self.session };
+        let kernel = session.nodes.iter().find(|node| node.kernel.is_some());
+        // SAFETY: the delegate stated the name, which is null or stays valid as long as the kernel.
+        let name = kernel.and_then(|node| unsafe { text_from_c(node.registration.custom_name) });
+        if let Some(name) = name {
+            *self.source.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
+        }
     }
 
     /// Returns the nodes that the delegate takes.

@@ -16,7 +16,8 @@ impl<'a> Reader<'a> {
         let data_type = self.data_type(at, view);
         let shape = self.shape(at, view, data_type);
         let mut constant = self.constant(at, view, data_type, &shape);
-        let is_sparse = self.is_sparse(at, view, constant.is_some()) && !self.expand(at, view, &mut constant);
+        let is_sparse = self.is_sparse(at, view, constant.is_some());
+        let stored = self.expand(at, view, &mut constant);
         Tensor {
             name: view.name().unwrap_or_default().to_owned(),
             data_type,
@@ -25,7 +26,9 @@ impl<'a> Reader<'a> {
             quantization: self.quantization(at, view, &shape),
             quantization_details: self.quantization_details(at, view, &shape, tensors),
             is_variable: view.is_variable(),
-            is_sparse,
+            is_sparse: is_sparse && stored.is_none(),
+            #[cfg(not(attache_small))]
+            stored,
             constant,
             shape,
         }
@@ -190,20 +193,17 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Replaces the data of a sparse constant by the elements in row-major order. Returns false, and changes nothing, where
-    /// elements are not made of whole bytes, or where there is a problem.
-    fn expand(&mut self, at: At, view: schema::Tensor<'a>, constant: &mut Option<Constant>) -> bool {
-        let (Some(sparsity), Some(constant)) = (view.sparsity(), constant) else { return false };
-        let Some(bits) = constant.data_type.bits().filter(|bits| bits % 8 == 0) else { return false };
+    /// Replaces the data of a sparse constant by the elements in row-major order, and returns what it was. Returns none, and
+    /// changes nothing, where elements are not made of whole bytes, or where there is a problem.
+    fn expand(&mut self, at: At, view: schema::Tensor<'a>, constant: &mut Option<Constant>) -> Option<Bytes> {
+        let (Some(sparsity), Some(constant)) = (view.sparsity(), constant) else { return None };
+        let bits = constant.data_type.bits().filter(|bits| bits % 8 == 0)?;
         match expanded(sparsity, &constant.shape, bits / 8, &constant.bytes, &mut self.expanded) {
-            Ok(bytes) => {
-                constant.bytes = Bytes::from_vec(bytes);
-                return true;
-            }
+            Ok(bytes) => return Some(std::mem::replace(&mut constant.bytes, Bytes::from_vec(bytes))),
             Err(Unexpanded::Invalid(text)) => self.invalid(at, || text),
             Err(Unexpanded::TooLarge(text)) => self.report(Unsupported, at, || text),
         }
-        false
+        None
     }
 
     fn is_sparse(&mut self, at: At, view: schema::Tensor<'a>, has_data: bool) -> bool {

@@ -386,6 +386,7 @@ impl Interpreter {
         let started = self.cancellation.start();
         let executor = &mut self.instance_of_mut(subgraph).executor;
         if !falls_back && executor.has_queue() {
+            started.ask()?;
             let id = started.id();
             executor.start(id, 1).unwrap_or(Ok(()))?;
             let end = executor.completion(id).ok_or_else(|| no_completion(id))??;
@@ -463,6 +464,46 @@ impl Interpreter {
     /// Returns a handle with which any thread can cancel the interpreter's runs that are under way then.
     pub fn cancellation(&self) -> Cancellation {
         self.cancellation.clone()
+    }
+
+    /// Sets who is told when the parts of runs begin and end; `None` for nobody. Nodes on the CPU that run together otherwise
+    /// run one after the other then. Runs that [`Interpreter::invoke_async`] leaves to a device are not told about.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), attache::Error> {
+    /// # use std::sync::{Arc, Mutex};
+    /// # use attache::{DataType, ModelBuilder, OperatorBuilder, TensorBuilder, model::schema::BuiltinOperator};
+    /// # let mut builder = ModelBuilder::new("relu");
+    /// # let main = builder.subgraph("main");
+    /// # let x = builder.tensor(main, TensorBuilder::new("x", DataType::Float32, [2]));
+    /// # let y = builder.tensor(main, TensorBuilder::new("y", DataType::Float32, [2]));
+    /// # builder.operator(main, OperatorBuilder::new(BuiltinOperator::RELU, [x], [y]));
+    /// # builder.inputs(main, &[x]).outputs(main, &[y]);
+    /// # let model = attache::Model::from_bytes(builder.finish())?;
+    /// #[derive(Default)]
+    /// struct Operators(Mutex<Vec<usize>>);
+    ///
+    /// impl attache::Observer for Operators {
+    ///     fn begin(&self, event: &attache::RunEvent) {
+    ///         if let attache::RunEvent::Operator { operator, .. } = event {
+    ///             self.0.lock().unwrap().push(*operator);
+    ///         }
+    ///     }
+    ///
+    ///     fn end(&self, _: &attache::RunEvent) {}
+    /// }
+    ///
+    /// let mut interpreter = attache::Interpreter::builder(&model).build()?;
+    /// let operators = Arc::new(Operators::default());
+    /// interpreter.observe(Some(operators.clone()));
+    /// interpreter.invoke()?;
+    /// assert_eq!(*operators.0.lock().unwrap(), [0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(not(attache_small))]
+    pub fn observe(&mut self, observer: Option<Arc<dyn crate::Observer>>) {
+        self.core_mut().environment.observing.set(observer);
     }
 
     /// Resets all variables to their state before the first run. The elements of variable tensors become

@@ -14,6 +14,7 @@ use attache_graph::{Graph, Handle, HashTable, OpError, PassedTensor, TensorId, T
 use super::cancellation::StartedRun;
 use super::executor::Executor;
 use super::host::Subgraphs;
+use super::observer::Observing;
 use super::options::{Options, default_threads};
 use super::plans::{Key, Plans};
 use super::prepare::{MOST_PANICS, PrepareMode};
@@ -38,6 +39,8 @@ pub(crate) struct Environment {
     thread_count: Option<usize>,
     /// The run that is under way, or the last one; `None` before the first one.
     run: Option<StartedRun>,
+    /// Who is told about the parts of runs.
+    pub(crate) observing: Observing,
     /// The executors of called subgraphs, by the index of the subgraph; `None` for one that has not been prepared, and
     /// while one is running.
     subgraphs: Vec<Option<Box<Executor>>>,
@@ -102,6 +105,7 @@ impl Environment {
             threads: None,
             thread_count: None,
             run: None,
+            observing: Observing::default(),
             subgraphs,
             done: BTreeSet::new(),
             resources: Resources::default(),
@@ -304,6 +308,11 @@ impl Subgraphs for Environment {
         self.run.as_ref().map_or(Ok(()), StartedRun::ask)
     }
 
+    #[cfg(not(attache_small))]
+    fn watch(&self, subgraph: usize) -> super::observer::Watch {
+        self.observing.watch(subgraph)
+    }
+
     fn failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
@@ -323,7 +332,9 @@ impl Subgraphs for Environment {
         self.count(1)?;
         let mut executor = self.prepared(subgraph, &inputs)?;
         self.active.push(subgraph);
+        let begun = self.observing.watch(subgraph).call();
         let result = executor.call(inputs, parallel, self);
+        drop(begun);
         self.active.pop();
         self.subgraphs[subgraph] = Some(executor);
         result.map_err(|error| self.fail(error))

@@ -18,7 +18,7 @@ use attache_graph::{Cache, Graph, Node, NodeId, OpError, TensorId, WorkingMemory
 
 #[cfg(not(attache_small))]
 use super::few_threads::FewThreads;
-use super::host::{NodeHost, Subgraphs};
+use super::host::{NodeHost, Subgraphs, watch};
 use super::memory::{Memory, writable};
 use super::node::bands::{Kept, run_banded};
 use super::node::by_reference::{Planned, Way, run_passing, run_reshape, run_update};
@@ -424,6 +424,12 @@ impl Executor {
         if times == 0 {
             return Ok(());
         }
+        let _begun = match &self.steps[..] {
+            [Step::Partition(partition)] => {
+                Some(watch(environment, self.prepared.subgraph).partition(0, &partition.delegate))
+            }
+            _ => None,
+        };
         if let Some(started) = self.start(RunId::UNCOUNTED, times) {
             started?;
             return self.wait(RunId::UNCOUNTED);
@@ -477,10 +483,20 @@ impl Executor {
         let Prepared { graph, subgraph, plan, .. } = &**prepared;
         memory.clear(graph);
         times.iter_mut().for_each(Vec::clear);
-        let mut host = NodeHost::new(environment, parallel, &plan.limits);
+        let mut host = NodeHost::new((environment, *subgraph), parallel, &plan.limits);
+        let mut partitions = 0;
         // The clock is read only on request: reading it takes longer than a small node.
         let is_timed = times.is_some() || (!cfg!(attache_small) && tracing::enabled!(tracing::Level::TRACE));
         for (index, step) in steps.iter_mut().enumerate() {
+            let _begun = match step {
+                Step::Partition(partition) => {
+                    partitions += 1;
+                    Some(host.watch.partition(partitions - 1, &partition.delegate))
+                }
+                Step::Node { id, .. } => Some(host.watch.node(graph.node(*id))),
+                // A group tells about each of its nodes.
+                Step::Banded(_) => None,
+            };
             host.subgraphs.check_cancelled()?;
             match step {
                 Step::Partition(partition) => run_partition(graph, memory, partition, 1)?,

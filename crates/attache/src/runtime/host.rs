@@ -7,6 +7,7 @@ use std::sync::Arc;
 use attache_base::{AlignedBuffer, IntegerRounding, Parallel, Shape, SharedBuffer};
 use attache_graph::{Handle, HashTable, Host, OpError, PassedTensor, TensorRef};
 
+use super::observer::Watch;
 use crate::{Error, Limits};
 
 /// The threads, the called subgraphs and the resource variables of an interpreter, as the executor of one of its
@@ -23,6 +24,10 @@ pub(crate) trait Subgraphs {
 
     /// Returns an error if the interpreter's run was cancelled. Called before each step.
     fn check_cancelled(&self) -> Result<(), Error>;
+
+    /// Returns what tells an observer about a run of a subgraph.
+    #[cfg(not(attache_small))]
+    fn watch(&self, subgraph: usize) -> Watch;
 
     /// Takes the error of a called subgraph that made the calling operator fail; `None` if no called subgraph
     /// failed.
@@ -69,11 +74,24 @@ pub(crate) trait Subgraphs {
     fn set_table(&mut self, handle: Handle, table: Arc<HashTable>) -> Result<(), OpError>;
 }
 
+/// Returns what tells an observer about a run of a subgraph.
+#[cfg(not(attache_small))]
+pub(crate) fn watch(subgraphs: &dyn Subgraphs, subgraph: usize) -> Watch {
+    subgraphs.watch(subgraph)
+}
+
+/// There is no observer in the smallest libraries.
+#[cfg(attache_small)]
+pub(crate) fn watch(_: &dyn Subgraphs, _: usize) -> Watch {
+    Watch
+}
+
 /// The host of one node during its evaluation.
 pub(crate) struct NodeHost<'a> {
     pub(crate) subgraphs: &'a mut dyn Subgraphs,
     pub(crate) parallel: &'a dyn Parallel,
     pub(crate) limits: &'a Limits,
+    pub(crate) watch: Watch,
     /// Shape and bytes of outputs that only the operator itself can size, by index of the output; `None`
     /// until the operator sets them.
     pub(crate) made: Vec<Option<(Shape, AlignedBuffer)>>,
@@ -83,8 +101,14 @@ pub(crate) struct NodeHost<'a> {
 }
 
 impl<'a> NodeHost<'a> {
-    pub(crate) fn new(subgraphs: &'a mut dyn Subgraphs, parallel: &'a dyn Parallel, limits: &'a Limits) -> Self {
-        Self { subgraphs, parallel, limits, made: Vec::new(), states: Vec::new() }
+    /// Makes the host for a run of the subgraph with this index.
+    pub(crate) fn new(
+        (subgraphs, subgraph): (&'a mut dyn Subgraphs, usize),
+        parallel: &'a dyn Parallel,
+        limits: &'a Limits,
+    ) -> Self {
+        let watch = watch(subgraphs, subgraph);
+        Self { subgraphs, parallel, limits, watch, made: Vec::new(), states: Vec::new() }
     }
 }
 

@@ -21,6 +21,8 @@ mod host;
 mod inferred;
 mod memory;
 mod node;
+#[cfg_attr(attache_small, path = "not_observed.rs")]
+mod observer;
 mod options;
 mod passing;
 pub(crate) mod plan;
@@ -35,6 +37,8 @@ pub use cancellation::Cancellation;
 pub(crate) use cancellation::StartedRun;
 pub(crate) use environment::Environment;
 pub(crate) use host::Subgraphs;
+#[cfg(not(attache_small))]
+pub use observer::{Observer, RunEvent};
 pub(crate) use options::{KeptTensors, Options, default_threads};
 pub(crate) use plans::{Key, Plans};
 pub(crate) use prepare::{MOST_PANICS, PrepareMode, Prepared, import};

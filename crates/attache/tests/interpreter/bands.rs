@@ -1,8 +1,10 @@
 //! Tests of nodes that run together, some rows after the other: an image alone, whose rows are divided, has the bits that
 //! it has among several images, which are computed node by node.
 
+use std::sync::{Arc, Mutex};
+
 use attache::model::schema::{self, BuiltinOperator, BuiltinOptionsT};
-use attache::{DataType, Interpreter, Model, ModelBuilder, OperatorBuilder, TensorBuilder};
+use attache::{DataType, Interpreter, Model, ModelBuilder, Observer, OperatorBuilder, RunEvent, TensorBuilder};
 
 /// Numbers that look random.
 struct Random(u64);
@@ -235,6 +237,54 @@ fn an_image_alone_has_the_bits_that_it_has_among_others() {
                     assert!(output == expected, "seed {seed}, {threads} threads, image {index}");
                 }
             }
+        }
+    }
+}
+
+/// Writes down which operators begin, and that each ends before the next one begins.
+#[derive(Default)]
+struct Operators(Mutex<(Vec<usize>, usize)>);
+
+impl Observer for Operators {
+    fn begin(&self, event: &RunEvent) {
+        let mut operators = self.0.lock().unwrap();
+        let RunEvent::Operator { subgraph: 0, operator, .. } = event else { panic!("{event:?}") };
+        operators.0.push(*operator);
+        operators.1 += 1;
+        assert_eq!(operators.1, 1, "operator {operator} begins before another one has ended");
+    }
+
+    fn end(&self, event: &RunEvent) {
+        let mut operators = self.0.lock().unwrap();
+        operators.1 -= 1;
+        assert!(matches!(event, RunEvent::Operator { operator, .. } if operators.0.last() == Some(operator)));
+    }
+}
+
+#[test]
+fn observers_are_told_about_each_operator_of_a_group() {
+    for seed in 0..12 {
+        let is_quantized = seed % 2 == 1;
+        let model = Network::new(seed, 1, is_quantized).finish();
+        let images = Random(seed + 1000).bytes(model.subgraphs()[0].tensors[0].shape.elements());
+        let floats: Vec<f32> = images.iter().map(|byte| f32::from(*byte) / 64.0).collect();
+        let input: &[u8] = if is_quantized { bytemuck::cast_slice(&images) } else { bytemuck::cast_slice(&floats) };
+        for threads in [1, 3] {
+            let expected = outputs(&model, threads, input);
+            let mut interpreter = Interpreter::builder(&model).threads(threads).build().unwrap();
+            let told = Arc::new(Operators::default());
+            interpreter.observe(Some(told.clone()));
+            interpreter.write_bytes(0, input).unwrap();
+            interpreter.invoke().unwrap();
+            for (index, expected) in expected.iter().enumerate() {
+                assert!(interpreter.read_bytes(index).unwrap() == expected, "seed {seed}, output {index}");
+            }
+            let mut operators = std::mem::take(&mut told.0.lock().unwrap().0);
+            operators.sort_unstable();
+            assert_eq!(operators, (0..model.subgraphs()[0].operators.len()).collect::<Vec<_>>(), "seed {seed}");
+            interpreter.observe(None);
+            interpreter.invoke().unwrap();
+            assert!(told.0.lock().unwrap().0.is_empty());
         }
     }
 }

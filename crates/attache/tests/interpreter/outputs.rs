@@ -2,13 +2,13 @@
 //! after a failed run, whether the CPU or a delegate computes them and whatever memory they are in.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use attache::graph::{TensorMut, TensorRef, Unsupported};
 use attache::{
     Claim, Completion, Delegate, DelegateError, DelegateKernel, DelegateQueue, ErrorKind, Interpreter, Model,
-    NodeContext, Partition, PreparedPartition, TensorBuilder,
+    NodeContext, Observer, Partition, PreparedPartition, RunEvent, TensorBuilder,
 };
 
 use crate::common::Net;
@@ -266,5 +266,52 @@ fn runs_that_are_waited_for_are_seen_then() {
             assert!(interpreter.wait(run).is_err());
             assert_no_values(&interpreter, "after a wait that failed");
         }
+    }
+}
+
+#[test]
+fn every_way_to_run_asks_the_function_of_the_program() {
+    for (mixed, delegated, fallback) in forms() {
+        let (mut interpreter, _) = interpreter(mixed, delegated, fallback);
+        write(&mut interpreter, 1.0);
+        interpreter.cancellation().ask(Some(Arc::new(|| true)));
+        assert_eq!(interpreter.invoke().unwrap_err().kind(), ErrorKind::Cancelled);
+        let started = interpreter.invoke_async().and_then(|run| interpreter.wait(run));
+        assert_eq!(started.unwrap_err().kind(), ErrorKind::Cancelled, "{mixed}, {delegated:?}, {fallback}");
+        interpreter.cancellation().ask(None);
+        write(&mut interpreter, 3.0);
+        interpreter.invoke().unwrap();
+        assert_values(&interpreter, 3.0);
+    }
+}
+
+/// Counts partitions that begin, and those that end.
+#[derive(Default)]
+struct Partitions(AtomicUsize, AtomicUsize);
+
+impl Observer for Partitions {
+    fn begin(&self, event: &RunEvent) {
+        let is_partition = matches!(event, RunEvent::Partition { subgraph: 0, partition: 0, .. });
+        self.0.fetch_add(usize::from(is_partition), Ordering::Relaxed);
+    }
+
+    fn end(&self, event: &RunEvent) {
+        self.1.fetch_add(usize::from(matches!(event, RunEvent::Partition { .. })), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn observers_are_told_about_partitions_also_where_they_fail() {
+    for (mixed, delegated, fallback) in forms().filter(|(_, delegated, _)| delegated.is_some()) {
+        let (mut interpreter, fails) = interpreter(mixed, delegated, fallback);
+        let told = Arc::new(Partitions::default());
+        interpreter.observe(Some(told.clone()));
+        write(&mut interpreter, 1.0);
+        interpreter.invoke().unwrap();
+        let count = || (told.0.load(Ordering::Relaxed), told.1.load(Ordering::Relaxed));
+        assert_eq!(count(), (1, 1), "{mixed}, {delegated:?}, {fallback}");
+        fails.store(true, Ordering::Relaxed);
+        assert_eq!(interpreter.invoke().is_ok(), fallback);
+        assert_eq!(count(), (2, 2), "{mixed}, {delegated:?}, {fallback}");
     }
 }

@@ -94,7 +94,8 @@ class MMAPAllocation : public Allocation {
   MMAPAllocation(const char* filename, size_t offset, size_t length, ErrorReporter* error_reporter)
       : Allocation(error_reporter, Type::kMMap) {
 #ifndef _WIN32
-    const int file = filename ? open(filename, O_RDONLY | O_CLOEXEC) : -1;
+    // What is no file, such as a pipe, does not make it wait.
+    const int file = filename ? open(filename, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (file < 0) {
       error_reporter_->Report("Could not open '%s'.", filename ? filename : "");
       return;
@@ -153,7 +154,7 @@ class MMAPAllocation : public Allocation {
   void Map(int file, size_t offset, size_t length) {
     file_ = file;
     struct stat about;
-    const bool is_known = fstat(file, &about) == 0 && about.st_size >= 0;
+    const bool is_known = fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size >= 0;
     const size_t size = is_known ? static_cast<size_t>(about.st_size) : 0;
     if (offset >= size || length > size - offset) {
       error_reporter_->Report("The file has no %zu bytes at %zu, or none at all.", length, offset);

@@ -54,6 +54,16 @@ inline void ReportTo(void* user_data, const char* format, va_list args) {
   (reporter ? reporter : DefaultErrorReporter())->Report(format, args);
 }
 
+// A reporter that says nothing.
+inline ErrorReporter* Nobody() {
+  class Silent : public ErrorReporter {
+   public:
+    int Report(const char*, va_list) override { return 0; }
+  };
+  static Silent silent;
+  return &silent;
+}
+
 }  // namespace internal
 }  // namespace tflite
 

@@ -52,6 +52,12 @@ class Profilers : public Profiler {
     for (Profiler* profiler : profilers) profiler->AddEventWithData(tag, event_type, data);
   }
 
+  // The same for functions of C.
+  static uint32_t Begin(void* all, const char* tag, int32_t type, int64_t first, int64_t second) {
+    return static_cast<Profilers*>(all)->BeginEvent(tag, static_cast<EventType>(type), first, second);
+  }
+  static void End(void* all, uint32_t handle) { static_cast<Profilers*>(all)->EndEvent(handle); }
+
   std::vector<Profiler*> profilers;
 
  private:
@@ -178,12 +184,19 @@ class Interpreter {
     return TfLiteInterpreterEnsureTensorDataIsReadable(interpreter_, tensor_index);
   }
   TfLiteStatus AllocateTensors() {
-    const ScopedProfile event(GetProfiler(), "AllocateTensors");
     return TfLiteInterpreterAllocateTensors(interpreter_);
   }
   TfLiteStatus Invoke() {
-    const ScopedProfile event(GetProfiler(), "Invoke");
-    return TfLiteInterpreterInvoke(interpreter_);
+    if (!interpreter_) {
+      error_reporter_->Report("Invoke called on model that is not ready.");
+      return kTfLiteError;
+    }
+    Profiler* const profiler = GetProfiler();
+    const auto type = Profiler::EventType::GENERAL_RUNTIME_INSTRUMENTATION_EVENT;
+    const uint32_t event = profiler ? profiler->BeginEvent("invoke", type, -1, 0) : 0;
+    const TfLiteStatus status = TfLiteInterpreterInvoke(interpreter_);
+    if (profiler) profiler->EndEvent(event, 0, status);
+    return status;
   }
   // Lets go of the memory of tensors, apart from variables and the program's own. AllocateTensors has to follow.
   TfLiteStatus ReleaseNonPersistentMemory() { return attache_interpreter_release_memory(interpreter_); }
@@ -220,9 +233,10 @@ class Interpreter {
   bool GetAllowFp16PrecisionForFp32() const { return allows_fp16_; }
   ErrorReporter* error_reporter() const { return error_reporter_; }
 
-  // Profilers are told about AllocateTensors and Invoke, and stay the caller's unless they are owned. A new one takes the
-  // place of all others, and null removes them.
+  // Profilers are told when tensors are allocated, and when subgraphs and their nodes run (attache/graph.h). They stay the
+  // caller's unless they are owned. A new one takes the place of all others, and null removes them.
   void SetProfiler(Profiler* profiler) {
+    if (!profiler && interpreter_) attache_interpreter_set_profiler(interpreter_, nullptr, nullptr, nullptr);
     profilers_.profilers.clear();
     own_profilers_.clear();
     AddProfiler(profiler);
@@ -232,7 +246,12 @@ class Interpreter {
     if (profiler) own_profilers_.push_back(std::move(profiler));
   }
   void AddProfiler(Profiler* profiler) {
-    if (profiler) profilers_.profilers.push_back(profiler);
+    if (!profiler) return;
+    profilers_.profilers.push_back(profiler);
+    if (interpreter_) {
+      attache_interpreter_set_profiler(
+          interpreter_, &profilers_, internal::Profilers::Begin, internal::Profilers::End);
+    }
   }
   void AddProfiler(std::unique_ptr<Profiler> profiler) {
     AddProfiler(profiler.get());

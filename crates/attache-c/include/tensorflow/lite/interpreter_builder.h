@@ -65,7 +65,8 @@ class InterpreterBuilder {
   // -1 for the library's choice. An error for numbers below it.
   TfLiteStatus SetNumThreads(int num_threads) {
     if (num_threads < -1) {
-      error_reporter_->Report("The number of threads is at least 0, or -1 for the library's choice; not %d.", num_threads);
+      error_reporter_->Report(
+          "num_threads should be >= 0 or just -1 to let the library choose the number; not %d.", num_threads);
       return kTfLiteError;
     }
     num_threads_ = num_threads;
@@ -103,10 +104,6 @@ class InterpreterBuilder {
   // it lacks are an error when tensors are allocated, unless the library has them.
   bool Resolve(TfLiteInterpreterOptions* options, internal::Operators* operators) const {
     const Model* model = model_->tables();
-    if (!model) {
-      error_reporter_->Report("The file of the model could not be mapped into memory.");
-      return false;
-    }
     if (!model->subgraphs()) return true;
     bool is_complete = true;
     std::vector<bool> is_asked(model->operator_codes() ? model->operator_codes()->size() : 0);
@@ -114,6 +111,7 @@ class InterpreterBuilder {
       if (!subgraph->operators()) continue;
       for (const Operator* node : *subgraph->operators()) {
         const uint32_t index = node->opcode_index();
+        // The library checked the file, which may have been changed since.
         if (index >= is_asked.size()) return Damaged();
         if (is_asked[index]) continue;
         is_asked[index] = true;

@@ -26,9 +26,9 @@ class OpenedModel {
   OpenedModel(TfLiteModel* model, std::shared_ptr<const Allocation> allocation)
       : model_(model), allocation_(std::move(allocation)) {}
   ~OpenedModel() {
-    if (const Model* tables = this->tables()) {
+    {
       const std::lock_guard<std::mutex> lock(Known().mutex);
-      auto range = Known().models.equal_range(tables);
+      auto range = Known().models.equal_range(tables());
       while (range.first != range.second) {
         range.first = range.first->second.expired() ? Known().models.erase(range.first) : std::next(range.first);
       }
@@ -41,7 +41,7 @@ class OpenedModel {
   static std::shared_ptr<const OpenedModel> Of(TfLiteModel* model, std::shared_ptr<const Allocation> allocation) {
     auto opened = std::make_shared<const OpenedModel>(model, std::move(allocation));
     const std::lock_guard<std::mutex> lock(Known().mutex);
-    if (opened->tables()) Known().models.emplace(opened->tables(), opened);
+    Known().models.emplace(opened->tables(), opened);
     return opened;
   }
   // Null if no model was opened there.
@@ -56,8 +56,7 @@ class OpenedModel {
 
   const TfLiteModel* model() const { return model_; }
   const Allocation* allocation() const { return allocation_.get(); }
-  // Null if the file could not be mapped a second time.
-  const Model* tables() const { return allocation_ && allocation_->valid() ? GetModel(allocation_->base()) : nullptr; }
+  const Model* tables() const { return GetModel(allocation_->base()); }
 
  private:
   struct All {
@@ -90,8 +89,15 @@ class FlatBufferModel {
   // Returns null if the file cannot be read or is no valid model.
   static std::unique_ptr<FlatBufferModel> BuildFromFile(
       const char* filename, ErrorReporter* error_reporter = DefaultErrorReporter()) {
-    TfLiteModel* model = TfLiteModelCreateFromFileWithErrorReporter(filename, internal::ReportTo, error_reporter);
-    return model ? Of(model, GetAllocationFromFile(filename, error_reporter), error_reporter) : nullptr;
+    std::unique_ptr<Allocation> allocation = GetAllocationFromFile(filename, internal::Nobody());
+    if (allocation->valid()) {
+      TfLiteModel* model = TfLiteModelCreateWithErrorReporter(
+          allocation->base(), allocation->bytes(), internal::ReportTo, internal::Nobody());
+      if (model) return Of(model, std::move(allocation), error_reporter);
+    }
+    // The library says what is wrong with the file.
+    TfLiteModelDelete(TfLiteModelCreateFromFileWithErrorReporter(filename, internal::ReportTo, error_reporter));
+    return nullptr;
   }
 
   // The bytes are not copied: they stay unchanged until the model and its interpreters are destroyed.
@@ -104,11 +110,12 @@ class FlatBufferModel {
   // Takes the allocation over, which stays until the model and its interpreters are destroyed.
   static std::unique_ptr<FlatBufferModel> BuildFromAllocation(
       std::unique_ptr<Allocation> allocation, ErrorReporter* error_reporter = DefaultErrorReporter()) {
-    // The library reports what is null.
-    const bool has_bytes = allocation && allocation->valid();
+    if (!allocation || !allocation->valid()) {
+      (error_reporter ? error_reporter : DefaultErrorReporter())->Report("The model allocation is null/empty");
+      return nullptr;
+    }
     TfLiteModel* model = TfLiteModelCreateWithErrorReporter(
-        has_bytes ? allocation->base() : nullptr, has_bytes ? allocation->bytes() : 0, internal::ReportTo,
-        error_reporter);
+        allocation->base(), allocation->bytes(), internal::ReportTo, error_reporter);
     return model ? Of(model, std::move(allocation), error_reporter) : nullptr;
   }
 
@@ -174,8 +181,7 @@ class FlatBufferModel {
   // Whether the file says that it is a model.
   bool CheckModelIdentifier() const {
     const Allocation* bytes = allocation();
-    const bool is_there = bytes && bytes->valid() && bytes->bytes() >= 8;
-    if (is_there && ModelBufferHasIdentifier(bytes->base())) return true;
+    if (bytes->bytes() >= 8 && ModelBufferHasIdentifier(bytes->base())) return true;
     error_reporter_->Report("The file does not have the identifier '%s' of models.", ModelIdentifier());
     return false;
   }
@@ -202,9 +208,8 @@ class FlatBufferModel {
     if (!model || !verifier) return model;
     const Allocation* bytes = model->allocation();
     const bool is_accepted =
-        bytes->valid() && verifier->Verify(
-                              static_cast<const char*>(bytes->base()), static_cast<int>(bytes->bytes()),
-                              model->error_reporter());
+        verifier->Verify(
+            static_cast<const char*>(bytes->base()), static_cast<int>(bytes->bytes()), model->error_reporter());
     return is_accepted ? std::move(model) : nullptr;
   }
 

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place, UnitKind};
 use super::super::host::NodeHost;
 use super::super::memory::{Few, Memory, Readable};
+use super::super::observer::Watch;
 use super::super::poison::poison;
 use super::Lists;
 use crate::limits::require_memory;
@@ -76,7 +77,7 @@ impl KeptNode {
 /// The error of a node of a group.
 pub(crate) type Failed = (NodeId, OpError);
 
-/// Runs a group once. With `times`, appends how many milliseconds each node took: its share of the time that all threads
+/// Runs a group once, node by node if an observer is told about them. With `times`, appends how many milliseconds each node took: its share of the time that all threads
 /// together took, of the time from beginning to end.
 pub(crate) fn run_banded(
     graph: &Graph,
@@ -90,12 +91,16 @@ pub(crate) fn run_banded(
     let working = mem::take(&mut kept.working.kept).saturating_add(kept.working.scratch);
     require_memory(working).map_err(|error| (bands.nodes[0].id, error))?;
     let (readable, mut written) = memory.split(&bands.outputs);
-    let division = Division::new(bands, host.parallel);
+    let division = match host.watch.is_some() {
+        true => Division::node_by_node(bands).map_err(|error| (bands.nodes[0].id, error))?,
+        false => Division::new(bands, host.parallel),
+    };
     let grains = division.grains(bands.units, host.parallel);
     if kept.parts.len() < division.parts {
         kept.parts.resize_with(division.parts, KeptPart::default);
     }
-    let run = Run { graph, bands, readable, rounding: host.subgraphs.rounding(), is_timed: start.is_some() };
+    let (rounding, watch, is_timed) = (host.subgraphs.rounding(), &host.watch, start.is_some());
+    let run = Run { graph, bands, readable, rounding, watch, is_timed };
     let part = |(index, kept)| {
         let Range { start, end } = grains.range(index);
         let units = start * division.grain..end * division.grain;
@@ -155,13 +160,24 @@ impl Division {
             && unit.saturating_mul(bands.units) <= LARGEST_BYTES
             && is_better_node_by_node(bands, parts.min(threads), threads)
         {
-            true => Self { parts: 1, band: bands.units, grain: 1 },
+            true => Self::whole(bands),
             false => {
                 let has_whole_rows = bands.unit == UnitKind::Pixel && bands.units / bands.columns / parts >= WHOLE_ROWS;
                 let grain = if has_whole_rows { bands.columns } else { 1 };
                 Self { parts, band: (band / grain * grain).max(grain), grain }
             }
         }
+    }
+
+    /// The one part and band of all units, whose memory there has to be.
+    fn node_by_node(bands: &Bands) -> Result<Self, OpError> {
+        let unit: usize = bands.slots.iter().sum();
+        require_memory(unit.saturating_mul(bands.units) as u64)?;
+        Ok(Self::whole(bands))
+    }
+
+    fn whole(bands: &Bands) -> Self {
+        Self { parts: 1, band: bands.units, grain: 1 }
     }
 
     /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part.
@@ -200,6 +216,7 @@ struct Run<'a> {
     /// What the group does not make.
     readable: Readable<'a>,
     rounding: IntegerRounding,
+    watch: &'a Watch,
     is_timed: bool,
 }
 
@@ -230,6 +247,7 @@ impl Part<'_> {
             for first in self.units.clone().step_by(band) {
                 let units = first..(first + band).min(self.units.end);
                 for (index, kept) in kept.iter_mut().enumerate() {
+                    let _begun = run.watch.node(run.graph.node(nodes[index].id));
                     let start = run.is_timed.then(Stopwatch::start);
                     let result = places.evaluate(run, index, &units, kept, parallel);
                     result.map_err(|error| (nodes[index].id, error))?;

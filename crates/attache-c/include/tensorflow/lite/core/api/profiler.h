@@ -7,8 +7,7 @@
 
 namespace tflite {
 
-// A profiler of the program's. Interpreters tell it when they allocate tensors and when they run, as a whole. The times of
-// operators are in attache_interpreter_profile (attache/attache.h).
+// A profiler of the program's. Interpreters tell it when they allocate tensors, and when subgraphs and their nodes run.
 class Profiler {
  public:
   enum class EventType {
@@ -25,8 +24,8 @@ class Profiler {
 
   virtual ~Profiler() = default;
 
-  // Begins an event, and returns a number by which it is ended. The second number of events of interpreters is the index of
-  // the subgraph.
+  // Begins an event, and returns a number by which it is ended. The first number of an event of an
+  // interpreter is the index of the node where it is about one, and the second one that of the subgraph.
   virtual uint32_t BeginEvent(
       const char* tag, EventType event_type, int64_t event_metadata1, int64_t event_metadata2) = 0;
   uint32_t BeginEvent(const char* tag, EventType event_type, int64_t event_metadata) {

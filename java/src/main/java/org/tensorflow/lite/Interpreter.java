@@ -224,13 +224,13 @@ public final class Interpreter implements InterpreterApi {
         synchronized (session) {
             session.handle();
             lastDuration = -1;
+            String key = key(signatureKey);
             if (inputs == null || inputs.isEmpty()) {
                 throw new IllegalArgumentException("Input error: Inputs should not be null or empty.");
             }
             if (outputs == null) {
                 throw new IllegalArgumentException("Input error: Outputs should not be null.");
             }
-            String key = key(signatureKey);
             Map<TensorImpl, Object> values = new LinkedHashMap<>();
             for (Map.Entry<String, Object> input : inputs.entrySet()) {
                 values.put(named(key, input.getKey(), true), input.getValue());
@@ -314,6 +314,11 @@ public final class Interpreter implements InterpreterApi {
     @Override
     public void resizeInput(int idx, int[] dims, boolean strict) {
         synchronized (session) {
+            int count = Natives.inputCount(session.handle());
+            if (idx < 0 || idx >= count) {
+                throw new IllegalArgumentException(
+                        "Input error: Can not resize " + idx + "-th input for a model having " + count + " inputs.");
+            }
             TensorImpl input = input(idx);
             if (dims == null) {
                 throw new IllegalArgumentException("The extents of an input are null.");
@@ -509,8 +514,10 @@ public final class Interpreter implements InterpreterApi {
             return keys.iterator().next();
         }
         if (key == null || !keys.contains(key)) {
-            String what = key == null ? "null stands for the only signature of a model" : "Signature \"" + key + "\" not found";
-            throw new IllegalArgumentException("Input error: " + what + ". Signatures of this model: " + keys + ".");
+            String what = key == null
+                    ? "SignatureDef signatureKey should not be null. null is only allowed if the model has a single Signature"
+                    : "Signature \"" + key + "\" not found";
+            throw new IllegalArgumentException("Input error: " + what + ". Available Signatures: " + keys + ".");
         }
         return key;
     }
@@ -526,11 +533,15 @@ public final class Interpreter implements InterpreterApi {
 
     private TensorImpl named(String key, String name, boolean isInput) {
         long runner = session.runner(key);
-        byte[] bytes = Natives.bytes(name == null ? "" : name);
+        String kind = isInput ? "input" : "output";
+        if (name == null) {
+            throw new IllegalArgumentException("Invalid " + kind + " tensor name provided (null)");
+        }
+        byte[] bytes = Natives.bytes(name);
         long handle = isInput ? Natives.runnerInput(runner, bytes) : Natives.runnerOutput(runner, bytes);
-        if (name == null || handle == 0) {
-            throw new IllegalArgumentException("Input error: the signature \"" + key + "\" has no "
-                    + (isInput ? "input" : "output") + " '" + name + "', but " + Arrays.toString(names(key, isInput)) + ".");
+        if (handle == 0) {
+            throw new IllegalArgumentException("Input error: " + kind + " " + name + " not found. The signature \"" + key
+                    + "\" has " + Arrays.toString(names(key, isInput)) + ".");
         }
         return tensor(handle);
     }

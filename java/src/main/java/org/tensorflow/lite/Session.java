@@ -18,6 +18,9 @@ final class Session {
     /** The status of a run that was cancelled, in TensorFlow Lite's C interface. */
     private static final int CANCELLED = 8;
 
+    /** What is said of runs that fail. Programs look for words of TensorFlow Lite's, here and below. */
+    private static final String NO_RUN = "Internal error: Failed to run on the given Interpreter: ";
+
     private final Object cancelLock = new Object();
     /** Keeps the memory of the model. */
     private final ByteBuffer modelBytes;
@@ -44,8 +47,9 @@ final class Session {
         delegates = new ArrayList<>(options.delegates);
         model = path == null ? Natives.openMemory(modelBytes) : Natives.openFile(Natives.bytes(path));
         if (model == 0) {
-            String what = path == null ? "ByteBuffer is not a valid TensorFlow Lite model flatbuffer: " : "Contents of " + path
-                    + " cannot be run: ";
+            String what = path == null
+                    ? "ByteBuffer is not a valid TensorFlow Lite model flatbuffer: "
+                    : "Contents of " + path + " does not encode a valid TensorFlow Lite model: ";
             throw new IllegalArgumentException(what + Natives.message());
         }
         try {
@@ -69,7 +73,7 @@ final class Session {
         for (int i = 0; i < handles.length; i++) {
             handles[i] = delegates.get(i).getNativeHandle();
             if (handles[i] == 0) {
-                throw new IllegalArgumentException("Internal error: Invalid handle to delegate: " + delegates.get(i));
+                throw new IllegalArgumentException("Internal error: Found invalid handle to delegate: " + delegates.get(i));
             }
         }
         int threads = options.numThreads == 0 ? 1 : options.numThreads;
@@ -78,7 +82,8 @@ final class Session {
         }
         interpreter = Natives.createInterpreter(model, threads, isCancellable, handles);
         if (interpreter == 0) {
-            throw new IllegalArgumentException("No interpreter can be made of the model: " + Natives.message());
+            String what = handles.length == 0 ? "Cannot create interpreter: " : "Failed to apply delegate: ";
+            throw new IllegalArgumentException("Internal error: " + what + Natives.message());
         }
         for (int i = 0; i < Natives.signatureCount(interpreter); i++) {
             runners.put(Natives.text(Natives.signatureKey(interpreter, i)), 0L);
@@ -141,7 +146,8 @@ final class Session {
     void allocate(long runner) {
         boolean isDone = runner == 0 ? Natives.allocate(handle()) : Natives.allocateRunner(runner);
         if (!isDone) {
-            throw new IllegalStateException("Tensors cannot be allocated: " + Natives.message());
+            throw new IllegalStateException(
+                    "Internal error: Unexpected failure when preparing tensor allocations: " + Natives.message());
         }
     }
 
@@ -155,7 +161,7 @@ final class Session {
             throw cancelled();
         }
         if (status != 0) {
-            throw new IllegalArgumentException("The run failed: " + Natives.message());
+            throw new IllegalArgumentException(NO_RUN + Natives.message());
         }
         // The native library cancels runs that have begun. One that was about to begin has run to its end.
         throwIfCancelled();
@@ -169,8 +175,7 @@ final class Session {
     }
 
     private static IllegalArgumentException cancelled() {
-        // Programs look for these words of TensorFlow Lite's.
-        return new IllegalArgumentException("The run was cancelled: Client requested cancel during Invoke()");
+        return new IllegalArgumentException(NO_RUN + "Client requested cancel during Invoke()");
     }
 
     /** Cancels the run that is under way and those to come, or lets runs be run again. From any thread. */
@@ -180,8 +185,8 @@ final class Session {
                 throw new IllegalStateException("Internal error: The Interpreter has already been closed.");
             }
             if (!isCancellable) {
-                throw new IllegalStateException("Cannot cancel the inference: call setCancellable(true) of the interpreter's"
-                        + " options first.");
+                throw new IllegalStateException("Cannot cancel the inference. Have you called"
+                        + " InterpreterApi.Options.setCancellable?");
             }
             isCancelled = cancelled;
             if (cancelled) {

@@ -90,6 +90,7 @@ public final class InterpreterTest {
         invalid("no such", () -> new Interpreter(new File("no such/model.tflite")));
         invalid("null", () -> new Interpreter((File) null));
         invalid("null", () -> new Interpreter((ByteBuffer) null));
+        invalid("does not encode a valid TensorFlow Lite model", () -> new Interpreter(Models.file("cut")));
         invalid("zero character", () -> new Interpreter(new File("a\0b")));
         invalid("cut", () -> open("cut"));
         invalid("", () -> new Interpreter(Models.file("square").getParentFile()));
@@ -183,8 +184,9 @@ public final class InterpreterTest {
     @Test
     public void resizesThatCannotBeAreRefused() {
         try (Interpreter interpreter = open("square")) {
-            invalid("Invalid input Tensor index: 1", () -> interpreter.resizeInput(1, new int[] {1, 4}));
-            invalid("Invalid input Tensor index: -1", () -> interpreter.resizeInput(-1, new int[] {1, 4}));
+            invalid("Input error: Can not resize 1-th input for a model having 1 inputs.",
+                    () -> interpreter.resizeInput(1, new int[] {1, 4}));
+            invalid("Can not resize -1-th input", () -> interpreter.resizeInput(-1, new int[] {1, 4}));
             invalid("null", () -> interpreter.resizeInput(0, null));
             invalid("negative", () -> interpreter.resizeInput(0, new int[] {-1, 4}));
             invalid("", () -> interpreter.resizeInput(0, new int[] {1 << 30, 1 << 30, 1 << 30}));

@@ -90,7 +90,8 @@ public final class LifetimeTest {
             other.join();
             long elapsed = System.nanoTime() - start;
             assertTrue(elapsed + " of " + whole, elapsed < 100 * whole);
-            invalid("Client requested cancel", () -> interpreter.run(input, null));
+            invalid("Internal error: Failed to run on the given Interpreter: Client requested cancel during Invoke()",
+                    () -> interpreter.run(input, null));
             interpreter.setCancelled(true);
             interpreter.setCancelled(false);
             interpreter.run(input, null);

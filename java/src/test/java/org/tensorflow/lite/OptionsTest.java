@@ -138,9 +138,9 @@ public final class OptionsTest {
     @Test
     public void delegatesThatCannotBeAreRefusedAndThoseOfFactoriesAreClosed() {
         AtomicInteger closed = new AtomicInteger();
-        invalid("Invalid handle to delegate", () -> open("square", new Interpreter.Options().addDelegate(new Given(0, closed))));
+        invalid("Internal error: Found invalid handle", () -> open("square", new Interpreter.Options().addDelegate(new Given(0, closed))));
         assertEquals("a delegate of the program is the program's", 0, closed.get());
-        invalid("Invalid handle to delegate",
+        invalid("Internal error: Found invalid handle",
                 () -> open("square", new Interpreter.Options().addDelegateFactory(flavor -> new Given(0, closed))));
         assertEquals(1, closed.get());
         invalid("returned null", () -> open("square", new Interpreter.Options().addDelegateFactory(flavor -> null)));

@@ -33,7 +33,7 @@ public final class SignaturesTest {
         }
         try (Interpreter interpreter = open("square")) {
             assertArrayEquals(new String[0], interpreter.getSignatureKeys());
-            invalid("", () -> interpreter.runSignature(operands(null, null), new HashMap<>(), null));
+            invalid("signatureKey should not be null", () -> interpreter.runSignature(new HashMap<>(), new HashMap<>(), null));
         }
     }
 
@@ -87,9 +87,11 @@ public final class SignaturesTest {
             assertEquals("c", interpreter.getOutputTensorFromSignature("difference", "subtract").name());
             assertEquals(2, interpreter.getOutputTensorFromSignature("difference", "subtract").index());
             assertEquals("main_x", interpreter.getInputTensorFromSignature("x", "square").name());
-            invalid("no input 'x'", () -> interpreter.getInputTensorFromSignature("x", "subtract"));
-            invalid("no output 'to'", () -> interpreter.getOutputTensorFromSignature("to", "subtract"));
-            invalid("null", () -> interpreter.getInputTensorFromSignature(null, "subtract"));
+            invalid("Input error: input x not found.", () -> interpreter.getInputTensorFromSignature("x", "subtract"));
+            invalid("Input error: output to not found.", () -> interpreter.getOutputTensorFromSignature("to", "subtract"));
+            invalid("Invalid output tensor name provided (null)",
+                    () -> interpreter.getOutputTensorFromSignature(null, "subtract"));
+            invalid("Invalid input tensor name provided (null)", () -> interpreter.getInputTensorFromSignature(null, "subtract"));
             invalid("not found", () -> interpreter.getInputTensorFromSignature("x", ""));
         }
     }
@@ -99,14 +101,15 @@ public final class SignaturesTest {
         try (Interpreter interpreter = open("signatures")) {
             Map<String, Object> inputs = operands(new float[4], new float[4]);
             Map<String, Object> outputs = Collections.singletonMap("difference", new float[4]);
-            invalid("[square, subtract]", () -> interpreter.runSignature(inputs, outputs));
+            invalid("Input error: SignatureDef signatureKey should not be null. null is only allowed if the model has a single"
+                    + " Signature. Available Signatures: [square, subtract]", () -> interpreter.runSignature(inputs, outputs));
             invalid("not found", () -> interpreter.runSignature(inputs, outputs, "none"));
             invalid("null or empty", () -> interpreter.runSignature(null, outputs, "subtract"));
             invalid("null or empty", () -> interpreter.runSignature(new HashMap<>(), outputs, "subtract"));
             invalid("Outputs should not be null", () -> interpreter.runSignature(inputs, null, "subtract"));
-            invalid("no input 'x'",
+            invalid("Input error: input x not found.",
                     () -> interpreter.runSignature(Collections.singletonMap("x", new float[4]), outputs, "subtract"));
-            invalid("no output 'y'",
+            invalid("Input error: output y not found.",
                     () -> interpreter.runSignature(inputs, Collections.singletonMap("y", new float[4]), "subtract"));
             invalid("null", () -> interpreter.runSignature(operands(null, new float[4]), outputs, "subtract"));
             invalid("INT32",
