@@ -52,7 +52,7 @@ impl PackedMatrix {
         bias: Option<&[f32]>,
     ) -> Self {
         assert!(bias.is_none_or(|bias| bias.len() == outputs), "one bias per output");
-        let stored = Stored { values: weights, outputs, depth, strides };
+        let stored = StridedMatrix { values: weights, outputs, depth, strides };
         stored.check();
         let lanes = isa.lanes();
         let length = outputs.next_multiple_of(lanes) * (depth + 1);
@@ -117,7 +117,7 @@ impl PackedMatrix {
 
 /// Weights of `outputs` columns (N) and `depth` terms per sum (K), as they lie in memory.
 #[derive(Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StridedMatrix<'a> {
     /// The weights.
     pub values: &'a [f32],
     /// The number of columns.
@@ -131,7 +131,7 @@ pub struct Stored<'a> {
 /// Outputs, and terms of each, that are brought into the order of a panel at once.
 const BLOCK: usize = 8;
 
-impl Stored<'_> {
+impl StridedMatrix<'_> {
     /// # Panics
     ///
     /// Panics if the values are too few.
@@ -202,7 +202,7 @@ fn turn(rows: [&[f32]; BLOCK], lines: &mut [f32], [lane, width]: [usize; 2]) {
 
 /// Kernel that writes a panel.
 struct Packing<'p, 'a> {
-    stored: &'p Stored<'a>,
+    stored: &'p StridedMatrix<'a>,
     columns: Range<usize>,
     width: usize,
     lines: &'p mut [f32],
@@ -280,8 +280,8 @@ pub fn gemm(
 ///
 /// Panics if `a`, `c` or the weights are too short.
 #[cfg(not(attache_small))]
-pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: Stored<'_>, c: &mut [f32]) {
-    let Stored { outputs, depth, .. } = weights;
+pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<'_>, c: &mut [f32]) {
+    let StridedMatrix { outputs, depth, .. } = weights;
     assert!(a.len() >= rows * depth && c.len() >= rows * outputs, "A and C have every row");
     weights.check();
     if rows == 0 || outputs == 0 {
@@ -680,7 +680,7 @@ mod tests {
                 let everything = (f32::NEG_INFINITY, f32::INFINITY);
                 let engine = Engine { isa, parallel: &pool };
                 gemm(engine, rows, &a, depth, &matrix, &mut packed, outputs, everything);
-                gemm_once(engine, rows, &a, Stored { values: &values, outputs, depth, strides }, &mut once);
+                gemm_once(engine, rows, &a, StridedMatrix { values: &values, outputs, depth, strides }, &mut once);
                 assert_eq!(once, packed, "{} {rows}x{depth}x{outputs}, {strides:?}", isa.name());
             }
         }

@@ -9,7 +9,7 @@ use attache_gpu_ir::{IntExpression, Primitive};
 use attache_graph::{Cache, Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
 use attache_kernels::gemm::{PackedMatrix, gemm};
 #[cfg(not(attache_small))]
-use attache_kernels::gemm::{Stored, gemm_once};
+use attache_kernels::gemm::{StridedMatrix, gemm_once};
 use attache_kernels::quantized::{
     self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
 };
@@ -198,7 +198,8 @@ impl BatchMatMul {
         #[cfg(not(attache_small))]
         if !right.is_constant && product.rows_of_one(matrices(right.shape)) <= FEW_ROWS {
             self.each(product, matrices(right.shape), output, |output, rows, index| {
-                let matrix = Stored { values: &values[index * size..][..size], outputs: columns, depth, strides };
+                let matrix =
+                    StridedMatrix { values: &values[index * size..][..size], outputs: columns, depth, strides };
                 gemm_once(engine, rows.len(), &left[rows.start * depth..rows.end * depth], matrix, output);
             });
             return Ok(());
