@@ -145,4 +145,28 @@ def patches(suite):
     case("patches_with_gaps", (1, 11, 11, 2), (4, 4, 4, 2), (4,), VALID, strideH=5, strideW=5)
 
 
-FAMILIES = (casts, quotients, functions, ranks, ties, places, versions, patches)
+def single_elements(suite):
+    """The output has the shape that the file states where each input has one element."""
+    def case(operator, form, shapes, stated, dtype=np.float32):
+        def build(model, draw):
+            values = [model.input(np.full(shape, number, dtype)) for shape, number in zip(shapes[1:], (3, 5))]
+            index = model.operator(operator, [model.input(np.ones(shapes[0], bool)), *values], dtype=dtype)
+            model.tensors[index].shape = list(stated)
+            return [index]
+        suite.case(operator, f"single_{form}", build, "f32" if dtype == np.float32 else "i32")
+
+    for operator in "SELECT", "SELECT_V2":
+        case(operator, "list_to_table", ((1,), (1,), (1,)), (1, 1))
+        case(operator, "list_to_scalar", ((1,), (1,), (1,)), ())
+        case(operator, "scalars_to_list", ((), (), ()), (1,), np.int32)
+        case(operator, "mixed_ranks", ((1,), (1, 1, 1), ()), (1, 1))
+
+
+def extrema_of_nothing(suite):
+    for operator in "REDUCE_MAX", "REDUCE_MIN":
+        for form, shape, axes in (("rows", (3, 0), (1,)), ("middle", (2, 0, 3), (1,)), ("everything", (0, 2), (0, 1))):
+            suite.single(operator, f"nothing_{form}", then_constants(fed(shape), int32(*axes)), "ReducerOptions",
+                         kernels=("reference", "plain"), keepDims=form == "middle")
+
+
+FAMILIES = (casts, quotients, functions, ranks, ties, places, versions, patches, single_elements, extrema_of_nothing)

@@ -274,4 +274,12 @@ def numbers(suite):
     suite.case("GRAPH", "stored_numbers_and_floats", shared, "i8", REFERENCE)
 
 
-FAMILIES = (numbers, conversions, graphs, nibbles, different_scales, wide_arithmetic, zero_scales, wide_functions, wide_windows)
+def means_of_nothing(suite):
+    """They are stored as 0, whatever that stands for."""
+    for kind, zero_point in (("i8", 3), ("u8", 9), ("i16", 0)):
+        for form, shape, axis in (("rows", (3, 0), 1), ("middle", (2, 0, 3), 1), ("list", (0,), 0)):
+            stored(suite, "MEAN", f"nothing_{form}", [(kind, shape, 0.5, zero_point)], (kind, 0.25, zero_point),
+                   "ReducerOptions", version=3 if kind == "i16" else 2, constants=[np.array([axis], np.int32)])
+
+
+FAMILIES = (means_of_nothing, numbers, conversions, graphs, nibbles, different_scales, wide_arithmetic, zero_scales, wide_functions, wide_windows)

@@ -44,7 +44,7 @@ pub(crate) fn from_python(value: &Bound<'_, PyAny>, of: &str) -> PyResult<Texts>
 
 fn encoded(texts: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
     let encoded = strings::encoded(texts.iter().map(Vec::as_slice));
-    encoded.ok_or_else(|| Fault::new("the strings exceed 2 GiB; pass fewer or shorter ones"))
+    encoded.ok_or_else(|| Fault::new("the strings exceed 2 GiB or the memory; pass fewer or shorter ones"))
 }
 
 fn bytes_of(element: &Bound<'_, PyAny>) -> Result<Vec<u8>, Fault> {

@@ -169,9 +169,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the bytes of a tensor with these strings; `None` if its offsets would exceed 31 bits.
+/// Returns the bytes of a tensor with these strings; `None` if its offsets would exceed 31 bits, or if there is no memory for
+/// them.
 pub fn encoded<'a>(strings: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; encoded_size(strings.clone())?];
+    let (size, mut bytes) = (encoded_size(strings.clone())?, Vec::new());
+    bytes.try_reserve_exact(size).ok()?;
+    bytes.resize(size, 0);
     encode(strings, &mut bytes);
     Some(bytes)
 }

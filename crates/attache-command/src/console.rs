@@ -86,10 +86,10 @@ impl Console {
         Self { quiet, ..self }
     }
 
-    /// Prints a command's result to standard output, in the requested form.
-    pub(crate) fn answer(&self, report: &Report) -> io::Result<()> {
+    /// Prints a command's result to standard output, in the requested form, and takes its JSON.
+    pub(crate) fn answer(&self, report: &mut Report) -> io::Result<()> {
         match self.json {
-            true => print(&object(report).to_string()),
+            true => write_json(&object(report)),
             // Everything was printed while the command ran.
             false if report.text.is_empty() => Ok(()),
             false if report.is_verbatim => print(&report.text),
@@ -226,8 +226,8 @@ impl Console {
 }
 
 /// Returns the object of a report, with the failure that came after the result if there is one.
-fn object(report: &Report) -> Value {
-    let mut object = report.json.clone();
+fn object(report: &mut Report) -> Value {
+    let mut object = report.json.take();
     if let Some(failure) = &report.failure {
         object["error"] = failure.to_json()["error"].take();
     }
@@ -355,6 +355,13 @@ pub(crate) fn counted(number: usize, one: &str, many: &str) -> String {
 /// Prints to standard output.
 fn print(text: &str) -> io::Result<()> {
     write_line(text.trim_end_matches('\n'))
+}
+
+/// Prints an object to standard output in one line, piece by piece, since it may be large.
+fn write_json(object: &Value) -> io::Result<()> {
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    serde_json::to_writer(&mut output, object)?;
+    writeln!(output).and_then(|()| output.flush())
 }
 
 /// Prints a line to standard output at once.

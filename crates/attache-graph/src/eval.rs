@@ -27,6 +27,51 @@ pub struct TensorRef<'a> {
     pub is_constant: bool,
 }
 
+/// The elements of a tensor of signed integers of 8 to 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedIntegers<'a> {
+    bytes: &'a [u8],
+    /// The size of an integer in bytes.
+    size: usize,
+}
+
+impl SignedIntegers<'_> {
+    /// Returns the number of integers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.size
+    }
+
+    /// Whether there are no integers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns an integer, widened to 64 bits.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there is none with this index.
+    #[must_use]
+    pub fn get(&self, index: usize) -> i64 {
+        let bytes = &self.bytes[index * self.size..][..self.size];
+        match *bytes {
+            [a] => i64::from(a as i8),
+            [a, b] => i64::from(i16::from_ne_bytes([a, b])),
+            [a, b, c, d] => i64::from(i32::from_ne_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => i64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+            _ => unreachable!("integers have 1 to 8 bytes"),
+        }
+    }
+}
+
+impl<'a> From<&'a [i64]> for SignedIntegers<'a> {
+    fn from(integers: &'a [i64]) -> Self {
+        Self { bytes: bytemuck::cast_slice(integers), size: size_of::<i64>() }
+    }
+}
+
 /// An output tensor of an evaluation. Its bytes are aligned for the element type, and their initial content
 /// is arbitrary. A tensor of strings has no bytes yet: [`Eval::set_strings`] gives it some.
 #[derive(Debug)]
@@ -84,14 +129,25 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Errors
     ///
-    /// Fails where the elements are of another type.
+    /// Fails where the elements are of another type, or where there is no memory for them.
     pub fn integers(&self) -> Result<Vec<i64>, OpError> {
-        match self.data_type {
-            DataType::Int64 => Ok(self.values::<i64>()?.to_vec()),
-            DataType::Int16 => Ok(self.values::<i16>()?.iter().map(|value| i64::from(*value)).collect()),
-            DataType::Int8 => Ok(self.values::<i8>()?.iter().map(|value| i64::from(*value)).collect()),
-            _ => Ok(self.values::<i32>()?.iter().map(|value| i64::from(*value)).collect()),
+        let (integers, mut widened) = (self.signed_integers()?, Vec::new());
+        let no_memory = |_| OpError::out_of_memory(format!("no memory for {} integers of 64 bits", integers.len()));
+        widened.try_reserve_exact(integers.len()).map_err(no_memory)?;
+        widened.extend((0..integers.len()).map(|index| integers.get(index)));
+        Ok(widened)
+    }
+
+    /// Returns the elements of a tensor of signed integers of 8 to 64 bits, to be read one by one.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the elements are of another type.
+    pub fn signed_integers(&self) -> Result<SignedIntegers<'a>, OpError> {
+        if !matches!(self.data_type, DataType::Int64 | DataType::Int16 | DataType::Int8) {
+            typed(self.data_type, DataType::Int32)?;
         }
+        Ok(SignedIntegers { bytes: self.bytes, size: self.data_type.bits().unwrap_or(8) / 8 })
     }
 
     /// Returns the elements of a `STRING` tensor.

@@ -15,7 +15,9 @@ mod patch;
 mod rows;
 
 pub use error::{OpError, Unsupported};
-pub use eval::{Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, StoredValues, TensorMut, TensorRef};
+pub use eval::{
+    Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, SignedIntegers, StoredValues, TensorMut, TensorRef,
+};
 pub use fact::{Fact, Inferred};
 pub use graph::{Body, Graph, Inlined, InlinedCall, InvalidGraph, Loop, Node, NodeId, Tensor, TensorId};
 pub use hash_table::HashTable;

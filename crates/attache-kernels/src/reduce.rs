@@ -15,9 +15,9 @@ pub enum Reduction {
     Sum,
     /// The mean of the elements; NaN if there are none.
     Mean,
-    /// The largest element; negative infinity if there are none.
+    /// The largest element; the lowest finite number if there are none.
     Maximum,
-    /// The smallest element; infinity if there are none.
+    /// The smallest element; the highest finite number if there are none.
     Minimum,
     /// The product of the elements.
     Product,
@@ -138,7 +138,7 @@ fn split<F: Fold>(
     output: &mut [f32],
     compute: impl Fn(Walk<'_, F>) + Sync,
 ) {
-    output.fill(F::START);
+    output.fill(if input.is_empty() { F::NOTHING } else { F::START });
     if input.is_empty() {
         return;
     }
@@ -160,15 +160,18 @@ fn split<F: Fold>(
 
 trait Fold: Copy + Send + Sync {
     const START: f32;
+    /// The result where there are no elements.
+    const NOTHING: f32;
     fn step(a: f32, b: f32) -> f32;
 }
 
 macro_rules! folds {
-    ($($name:ident $start:expr, $a:ident $b:ident => $body:expr;)*) => {$(
+    ($($name:ident $start:expr, $nothing:expr, $a:ident $b:ident => $body:expr;)*) => {$(
         #[derive(Clone, Copy)]
         struct $name;
         impl Fold for $name {
             const START: f32 = $start;
+            const NOTHING: f32 = $nothing;
             #[inline(always)]
             fn step($a: f32, $b: f32) -> f32 {
                 $body
@@ -178,10 +181,10 @@ macro_rules! folds {
 }
 
 folds! {
-    Sum 0.0, a b => a + b;
-    Product 1.0, a b => a * b;
-    Maximum f32::NEG_INFINITY, a b => if a > b || a.is_nan() { a } else { b };
-    Minimum f32::INFINITY, a b => if a < b || a.is_nan() { a } else { b };
+    Sum 0.0, 0.0, a b => a + b;
+    Product 1.0, 1.0, a b => a * b;
+    Maximum f32::NEG_INFINITY, f32::MIN, a b => if a > b || a.is_nan() { a } else { b };
+    Minimum f32::INFINITY, f32::MAX, a b => if a < b || a.is_nan() { a } else { b };
 }
 
 struct Walk<'a, F> {

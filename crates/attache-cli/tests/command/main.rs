@@ -20,6 +20,8 @@ mod naming;
 mod reports;
 #[cfg(all(target_os = "linux", feature = "gpu"))]
 mod stored;
+#[cfg(target_os = "linux")]
+mod strings;
 mod surveys;
 mod texts;
 mod tools;

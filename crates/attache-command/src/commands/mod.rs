@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Status {
 
 /// Prints the result of a command or its failure and returns the exit status.
 fn answer(result: Result<Report, Failure>, console: &Console) -> Status {
-    let printed = result.and_then(|report| written(console.answer(&report)).map(|()| report));
+    let printed = result.and_then(|mut report| written(console.answer(&mut report)).map(|()| report));
     match printed {
         Ok(Report { failure: Some(failure), .. }) => {
             console.fail_after_result(&failure);

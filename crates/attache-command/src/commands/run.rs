@@ -9,7 +9,7 @@ mod meaning;
 
 use std::path::{Path, PathBuf};
 
-use attache::{DataType, Interpreter, NodePlacement, Outcome, Shape, TensorInfo};
+use attache::{DataType, Interpreter, NodePlacement, Outcome, Shape, Strings, TensorInfo};
 use clap::Args;
 use meaning::{AnswerOutputs, Meaning, Question};
 use serde_json::{Value, json};
@@ -74,8 +74,14 @@ struct Output {
     array: Array,
     values: Vec<f64>,
     summary: Summary,
-    /// The elements of an output of strings.
-    texts: Vec<String>,
+}
+
+impl Output {
+    /// Returns the elements of an output of strings; `None` for others.
+    fn strings(&self) -> Option<Strings<'_>> {
+        let is_text = self.info.data_type == DataType::String;
+        is_text.then(|| Strings::new(&self.array.bytes, self.info.shape.elements()).ok()).flatten()
+    }
 }
 
 /// The result of `attache run`.
@@ -118,14 +124,16 @@ impl Command for Run {
         }
         interpreter.invoke().map_err(|error| given.explain(&source.name, error.into()))?;
         console.log(&interpreter.placement().log);
-        let outputs = outputs(&interpreter)?;
+        let outputs = outputs(&interpreter, console.json)?;
         let found = found.map_or_else(|| find(&interpreter), Ok)?;
         let meaning = self.question(&labels).answer(found, &outputs, picture_size(&interpreter));
         let (files, failure) = self.write(&outputs, &meaning, given.picture.as_ref())?;
         let drawn = self.draw.filter(|_| failure.is_none());
         let is_unwritten = failure.is_some();
         let answer = Answer { device, interpreter, given, outputs, files, is_unwritten, drawn, meaning };
-        Ok(Report::new(answer.text(console), answer.json()).with_failure(failure))
+        // There may be far more strings than anybody needs who does not ask for them.
+        let json = if console.json { answer.json() } else { Value::Null };
+        Ok(Report::new(answer.text(console), json).with_failure(failure))
     }
 }
 
@@ -210,14 +218,21 @@ fn picture_size(interpreter: &Interpreter) -> [usize; 2] {
     sizes.map(|[height, width, _]| [height, width]).next().unwrap_or([1, 1])
 }
 
-/// Reads and summarizes the outputs of the last run.
-fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
+/// Upper bound of the memory for a string in JSON besides its bytes, with the allocator's share.
+const BYTES_OF_A_STRING: usize = 64;
+
+/// Reads and summarizes the outputs of the last run. With `json`, strings become JSON.
+fn outputs(interpreter: &Interpreter, json: bool) -> Result<Vec<Output>, Failure> {
     let all = interpreter.outputs().iter().enumerate();
-    // Each output is copied as it is, twice where it is written to a file, and as numbers.
-    let (mut sizes, number) = (all.clone().map(|(index, _)| interpreter.read_bytes(index)), size_of::<f64>());
+    // Each output is copied as it is, twice where it is written to a file, and as numbers or as JSON.
+    let mut sizes = all.clone().map(|(index, _)| interpreter.read_bytes(index));
     let bytes = sizes.try_fold(0, |sum, bytes| Ok::<usize, attache::Error>(sum + bytes?.len()))?;
-    let elements: usize = interpreter.outputs().iter().map(|info| info.shape.elements()).sum();
-    let room = bytes.saturating_mul(2).saturating_add(elements.saturating_mul(number));
+    let more = |info: &TensorInfo| match info.data_type {
+        DataType::String => info.shape.elements().saturating_mul(if json { BYTES_OF_A_STRING } else { 0 }),
+        _ => info.shape.elements().saturating_mul(size_of::<f64>()),
+    };
+    let more = interpreter.outputs().iter().map(more).fold(0, usize::saturating_add);
+    let room = bytes.saturating_mul(2).saturating_add(more);
     Vec::<u8>::new().try_reserve_exact(room).map_err(|_| {
         Failure::unsupported(format!("the outputs have {bytes} bytes, and there is no memory for copies of them"))
     })?;
@@ -225,10 +240,8 @@ fn outputs(interpreter: &Interpreter) -> Result<Vec<Output>, Failure> {
         let bytes = interpreter.read_bytes(index)?.to_vec();
         let values = numbers(info.data_type, &bytes).unwrap_or_default();
         let summary = Summary::of(&values);
-        let is_text = info.data_type == DataType::String;
-        let texts = if is_text { texts::texts(&bytes, info.shape.elements()) } else { Vec::new() };
         let array = Array { data_type: info.data_type, shape: info.shape.clone(), bytes };
-        Ok(Output { info: info.clone(), array, values, summary, texts })
+        Ok(Output { info: info.clone(), array, values, summary })
     })
     .collect()
 }
@@ -265,7 +278,7 @@ impl Answer {
                 "max": max,
                 "mean": mean,
                 "nonfinite": nonfinite,
-                "strings": (output.info.data_type == DataType::String).then_some(&output.texts),
+                "strings": output.strings().map(|strings| strings.iter().map(String::from_utf8_lossy).collect::<Value>()),
             })
         };
         let adapter = self.device.adapter();
@@ -298,8 +311,9 @@ impl Answer {
         };
         let heading = ["output", "shape", "dtype", "min", "max", "mean", "nonfinite"];
         parts.push(console.table(&heading, &self.outputs.iter().map(row).collect::<Vec<_>>()));
-        for output in self.outputs.iter().filter(|output| !output.texts.is_empty()) {
-            parts.push(format!("{}: {}", console.name(&output.info.name), texts::shown(&output.texts)));
+        let texts = self.outputs.iter().filter_map(|output| Some((output, output.strings()?)));
+        for (output, strings) in texts.filter(|(_, strings)| !strings.is_empty()) {
+            parts.push(format!("{}: {}", console.name(&output.info.name), texts::shown(strings)));
         }
         parts.extend(self.meaning.text(console));
         parts.push(self.destination());

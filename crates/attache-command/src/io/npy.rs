@@ -189,7 +189,11 @@ fn written(name: &str, unit: usize, shape: &Shape, elements: &[u8]) -> Result<Ve
     header.push('\n');
     let length =
         u16::try_from(header.len()).map_err(|_| "the shape has too many axes for a .npy file; leave out --out")?;
-    Ok([MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), elements].concat())
+    let parts = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), elements];
+    let (size, mut file) = (parts.iter().map(|part| part.len()).sum(), Vec::new());
+    file.try_reserve_exact(size).map_err(|_| format!("there is no memory for a file of {size} bytes"))?;
+    parts.iter().for_each(|part| file.extend_from_slice(part));
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const LONGEST_SHOWN: usize = 60;
 /// Returns the array of strings with this shape, which has as many elements.
 pub(crate) fn array<T: AsRef<[u8]>>(shape: Shape, texts: &[T]) -> Result<Array, String> {
     let bytes =
-        strings::encoded(texts.iter().map(AsRef::as_ref)).ok_or("the strings exceed 2 GiB; give fewer of them")?;
+        strings::encoded(texts.iter().map(AsRef::as_ref)).ok_or("the strings exceed 2 GiB or the memory; give fewer of them")?;
     Ok(Array { data_type: DataType::String, shape, bytes })
 }
 
@@ -55,22 +55,21 @@ pub(crate) fn to_numpy(content: &[u8], count: usize) -> Result<(usize, Vec<u8>),
     let size = width.checked_mul(count).filter(|size| i32::try_from(*size).is_ok());
     let size =
         size.ok_or_else(|| format!("the longest of {count} strings has {width} bytes, too many for an array"))?;
-    let mut elements = vec![0; size];
+    let no_memory = |_| format!("there is no memory for an array of {size} bytes");
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(size).map_err(no_memory)?;
+    elements.resize(size, 0);
     for (text, element) in texts.iter().zip(elements.chunks_exact_mut(width)) {
         element[..text.len()].copy_from_slice(text);
     }
     Ok((width, elements))
 }
 
-/// Returns the strings of a tensor with this content, where bytes that are not UTF-8 are replaced.
-pub(crate) fn texts(content: &[u8], count: usize) -> Vec<String> {
-    let texts = Strings::new(content, count).ok();
-    texts.iter().flat_map(Strings::iter).map(|text| String::from_utf8_lossy(text).into_owned()).collect()
-}
-
-/// Returns the first strings in one line.
-pub(crate) fn shown(texts: &[String]) -> String {
-    let one = |text: &String| {
+/// Returns the first strings in one line, where bytes that are not UTF-8 are replaced.
+pub(crate) fn shown(texts: Strings<'_>) -> String {
+    let one = |text: &[u8]| {
+        // No more is read than the characters that are shown, and one to see whether there are others.
+        let text = String::from_utf8_lossy(&text[..text.len().min(4 * (LONGEST_SHOWN + 1))]);
         let short: String = text.chars().take(LONGEST_SHOWN).collect();
         let rest = if short.len() < text.len() { "…" } else { "" };
         format!("\"{}{rest}\"", short.escape_debug())
@@ -90,9 +89,10 @@ mod tests {
     fn lines_are_strings() {
         let read = |text: &[u8], input: &[usize]| {
             let array = lines(text, &Shape::from(input)).unwrap();
-            (array.shape.to_vec(), texts(&array.bytes, array.shape.elements()))
+            let texts = Strings::new(&array.bytes, array.shape.elements()).unwrap();
+            (array.shape.to_vec(), texts.iter().map(<[u8]>::to_vec).collect::<Vec<_>>())
         };
-        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let own = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(read(b"one\r\n\nthree\n", &[1, 3]), (vec![1, 3], own(&["one", "", "three"])));
         assert_eq!(read("a\n\u{e4}".as_bytes(), &[3]), (vec![2], own(&["a", "\u{e4}"])));
         assert_eq!(read(b"", &[]), (vec![], own(&[""])));
@@ -100,6 +100,10 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_short() {
+        let shown = |texts: &[String]| {
+            let bytes = strings::encoded(texts.iter().map(String::as_bytes)).unwrap();
+            shown(Strings::new(&bytes, texts.len()).unwrap())
+        };
         let texts: Vec<String> = (0..12).map(|number| format!("{number}\n").repeat(50)).collect();
         let line = shown(&texts);
         assert!(line.starts_with("\"0\\n0\\n") && line.ends_with("…\" and 2 more") && line.len() < 1200, "{line}");

@@ -4,7 +4,7 @@
 
 use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Gather as Named, Primitive};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, SignedIntegers, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{axis_of, countable, elements, elements_mut, refuse, with_element};
@@ -80,24 +80,33 @@ impl Gather {
 }
 
 impl Extents {
-    /// Returns the indices as positions on the indexed axis; fails where one is out of range.
-    fn positions(&self, indices: &[i64]) -> Result<Vec<usize>, OpError> {
-        let inside = |index: &i64| usize::try_from(*index).ok().filter(|index| *index < self.named).ok_or(*index);
-        let positions = indices.iter().map(inside).collect::<Result<_, _>>();
-        positions.map_err(|index| OpError::invalid(format!("index {index} on an axis of {}", self.named)))
+    /// Returns an index as a position on the indexed axis; fails where it is out of range.
+    fn position(&self, index: i64) -> Result<usize, OpError> {
+        let inside = usize::try_from(index).ok().filter(|index| *index < self.named);
+        inside.ok_or_else(|| OpError::invalid(format!("index {index} on an axis of {}", self.named)))
     }
 
-    fn gather<T: Copy>(&self, data: &[T], positions: &[usize], output: &mut [T]) {
-        let targets = &mut output.chunks_exact_mut(self.inner);
+    /// Calls `copy` with the first element of each selected slice of the data, in the output's order. Indices are read and
+    /// checked as they are used, since there may be far more of them than a list has room for.
+    fn slices(&self, indices: SignedIntegers<'_>, copy: &mut dyn FnMut(usize)) -> Result<(), OpError> {
         for batch in 0..self.batch {
-            let positions = &positions[batch * self.indices..][..self.indices];
             for outer in 0..self.outer {
                 let start = (batch * self.outer + outer) * self.named;
-                for (position, target) in positions.iter().zip(&mut *targets) {
-                    target.copy_from_slice(&data[(start + position) * self.inner..][..self.inner]);
+                for index in batch * self.indices..(batch + 1) * self.indices {
+                    copy((start + self.position(indices.get(index))?) * self.inner);
                 }
             }
         }
+        Ok(())
+    }
+
+    fn gather<T: Copy>(&self, data: &[T], indices: SignedIntegers<'_>, output: &mut [T]) -> Result<(), OpError> {
+        let targets = &mut output.chunks_exact_mut(self.inner);
+        self.slices(indices, &mut |from| {
+            if let Some(target) = targets.next() {
+                target.copy_from_slice(&data[from..][..self.inner]);
+            }
+        })
     }
 }
 
@@ -113,12 +122,10 @@ impl Operator for Gather {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let extents = self.extents(data.shape, indices.shape)?;
-        let positions = extents.positions(&indices.integers()?)?;
-        let output = &mut *eval.outputs[0].bytes;
+        let (indices, output) = (indices.signed_integers()?, &mut *eval.outputs[0].bytes);
         with_element!(data.data_type, T => {
-            extents.gather::<T>(elements(data.bytes)?, &positions, elements_mut(output)?);
-        });
-        Ok(())
+            extents.gather::<T>(elements(data.bytes)?, indices, elements_mut(output)?)
+        })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
@@ -127,9 +134,8 @@ impl Operator for Gather {
         if let Ok(indices) = lowering.integers(1) {
             // Constant indices out of range are refused: a device would clamp them, but the CPU reports the
             // error.
-            self.extents(data, lowering.input_shape(1)?)
-                .and_then(|extents| extents.positions(&indices))
-                .map_err(refuse)?;
+            let extents = self.extents(data, lowering.input_shape(1)?).map_err(refuse)?;
+            indices.iter().try_for_each(|index| extents.position(*index).map(drop)).map_err(refuse)?;
         }
         let named = [indices.extents(), &[1]].concat().into();
         // Of a constant table of integers, those are gathered, and then scaled.
@@ -165,9 +171,9 @@ mod tests {
     #[test]
     fn every_index_lies_inside() {
         let extents = Extents { batch: 1, outer: 2, named: 3, inner: 2, indices: 2 };
-        assert!(extents.positions(&[0, 3]).is_err() && extents.positions(&[-1]).is_err());
-        let mut output = [0; 8];
-        extents.gather(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], &extents.positions(&[2, 0]).unwrap(), &mut output);
+        assert!(extents.position(3).is_err() && extents.position(-1).is_err());
+        let (data, indices, mut output) = ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 0], [0; 8]);
+        extents.gather(&data, SignedIntegers::from(&indices[..]), &mut output).unwrap();
         assert_eq!(output, [4, 5, 0, 1, 10, 11, 6, 7]);
     }
 }

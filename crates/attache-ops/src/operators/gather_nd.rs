@@ -1,9 +1,9 @@
 //! GATHER_ND: slices selected by the rows of the indices. With `data = [N…, I…]` and `indices = [J…, n]`,
 //! `out[j…, i…] = data[indices[j…, 0], …, indices[j…, n - 1], i…]`.
 
-use attache_base::{DataType, Shape, strides};
+use attache_base::{DataType, Shape};
 use attache_gpu_ir::{Gather, Primitive};
-use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Inferred, Lowering, OpError, SignedIntegers, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
@@ -33,18 +33,18 @@ fn output(data: &Shape, indices: &Shape) -> Result<Shape, OpError> {
     countable([&indices[..indices.rank() - 1], &data[named..]].concat().into())
 }
 
-/// Returns the offset, in elements, of the slice that a row of indices selects; fails where an index is out
-/// of range.
-fn place(data: &Shape, row: &[i64]) -> Result<usize, OpError> {
-    let outside = || OpError::invalid(format!("indices {row:?} do not lie in {data}"));
-    let inside = |(index, extent): (&i64, &usize)| usize::try_from(*index).ok().filter(|index| index < extent);
-    let positions = row.iter().zip(data.iter()).map(inside).collect::<Option<Vec<_>>>().ok_or_else(outside)?;
-    Ok(positions.iter().zip(strides(data)).map(|(position, stride)| position * stride).sum())
-}
-
-/// Returns the offsets, in elements, of the slices that `rows` rows of `named` indices select.
-fn places(data: &Shape, named: usize, indices: &[i64], rows: usize) -> Result<Vec<usize>, OpError> {
-    (0..rows).map(|row| place(data, &indices[row * named..][..named])).collect()
+/// Returns the offset, in elements, of the slice that the row of `named` indices with this number selects; fails where an
+/// index is out of range.
+fn place(data: &Shape, named: usize, indices: SignedIntegers<'_>, row: usize) -> Result<usize, OpError> {
+    let index = |axis: usize| indices.get(row * named + axis);
+    let inside = |axis: usize| usize::try_from(index(axis)).ok().filter(|index| *index < data[axis]);
+    let within = (0..named).try_fold(0usize, |place, axis| Some(place.saturating_mul(data[axis]) + inside(axis)?));
+    let within = within.ok_or_else(|| {
+        let row: Vec<i64> = (0..named).map(index).collect();
+        OpError::invalid(format!("indices {row:?} do not lie in {data}"))
+    })?;
+    // Extents of data without elements may be of any size.
+    Ok(data[named..].iter().fold(within, |place, extent| place.saturating_mul(*extent)))
 }
 
 impl Operator for GatherNd {
@@ -60,11 +60,12 @@ impl Operator for GatherNd {
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let named = named(data.shape, indices.shape)?;
         let (length, output) = (data.shape[named..].iter().product::<usize>(), &mut eval.outputs[0]);
-        let places = places(data.shape, named, &indices.integers()?, output.shape.elements() / length)?;
+        let indices = indices.signed_integers()?;
         with_element!(data.data_type, T => {
-            let data = elements::<T>(data.bytes)?;
-            for (place, target) in places.iter().zip(elements_mut(output.bytes)?.chunks_exact_mut(length)) {
-                target.copy_from_slice(&data[*place..][..length]);
+            let from = elements::<T>(data.bytes)?;
+            // Indices are checked as they are used, since there may be far more of them than a list has room for.
+            for (row, target) in elements_mut(output.bytes)?.chunks_exact_mut(length).enumerate() {
+                target.copy_from_slice(&from[place(data.shape, named, indices, row)?..][..length]);
             }
         });
         Ok(())
@@ -76,7 +77,8 @@ impl Operator for GatherNd {
         if let Ok(values) = lowering.integers(1) {
             // Constant indices out of range are refused: a device would clamp them, but the CPU reports the
             // error.
-            places(data, named, &values, indices.elements() / named).map_err(refuse)?;
+            let (rows, values) = (indices.elements() / named, SignedIntegers::from(&values[..]));
+            (0..rows).try_for_each(|row| place(data, named, values, row).map(drop)).map_err(refuse)?;
         }
         let inputs = [lowering.input(0)?, lowering.input(1)?];
         let output = lowering.emit(Primitive::Gather(Gather { batch: 0, axis: 0 }), &inputs)?;
@@ -101,8 +103,9 @@ mod tests {
     #[test]
     fn every_index_lies_inside() {
         let data = Shape::from([2, 3, 4]);
-        assert_eq!(place(&data, &[1, 2]).unwrap(), 20);
-        assert_eq!(place(&data, &[]).unwrap(), 0);
-        assert!(place(&data, &[2, 0]).is_err() && place(&data, &[0, -1]).is_err());
+        let place = |row: &[i64]| place(&data, row.len(), SignedIntegers::from(row), 0);
+        assert_eq!(place(&[1, 2]).unwrap(), 20);
+        assert_eq!(place(&[]).unwrap(), 0);
+        assert!(place(&[2, 0]).is_err() && place(&[0, -1]).is_err());
     }
 }

@@ -67,26 +67,26 @@ impl Operator for HashtableLookup {
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (lookup, keys, value) = (eval.input(0)?, eval.input(1)?, eval.input(2)?);
-        let keys = keys.values::<i32>()?;
-        let found: Vec<_> = lookup.values::<i32>()?.iter().map(|wanted| place(keys, *wanted)).collect();
+        let (lookup, keys) = (lookup.values::<i32>()?, keys.values::<i32>()?);
         let [rows, hits] = &mut eval.outputs[..] else { return Err(OpError::invalid("it has two outputs")) };
-        hits.bytes.iter_mut().zip(&found).for_each(|(hit, found)| *hit = found.is_some().into());
+        // Keys are looked for again where they are needed, since there is no room for a list of any number of places.
+        let found = || lookup.iter().map(|wanted| place(keys, *wanted));
+        hits.bytes.iter_mut().zip(found()).for_each(|(hit, found)| *hit = found.is_some().into());
         if value.data_type == DataType::String {
             let strings = value.strings()?;
-            return eval.set_strings(0, found.iter().map(|found| found.map_or(&[][..], |place| strings.get(place))));
+            return eval.set_strings(0, found().map(|found| found.map_or(&[][..], |place| strings.get(place))));
         }
-        copy_rows(value.bytes, keys.len(), &found, rows);
+        copy_rows(value.bytes, found(), rows);
         Ok(())
     }
 }
 
-/// Copies the rows that were found, of which there are `count`, and zeros for the others.
-fn copy_rows(values: &[u8], count: usize, found: &[Option<usize>], rows: &mut TensorMut<'_>) {
+/// Copies the rows that were found, and zeros for the others.
+fn copy_rows(values: &[u8], found: impl ExactSizeIterator<Item = Option<usize>>, rows: &mut TensorMut<'_>) {
     if rows.bytes.is_empty() {
         return;
     }
     let size = rows.bytes.len() / found.len();
-    debug_assert!(count == 0 || values.len() == size * count, "rows of {size} bytes");
     for (row, found) in rows.bytes.chunks_exact_mut(size).zip(found) {
         match found {
             Some(place) => row.copy_from_slice(&values[place * size..][..size]),

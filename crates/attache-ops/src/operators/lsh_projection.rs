@@ -39,11 +39,18 @@ fn parse(declaration: &Declaration<'_>) -> Parsed {
     }
 }
 
-/// Returns the bit of a seed: whether the sum of the fingerprints of all rows, times their weights, is positive.
-fn bit(seed: f32, rows: TensorRef<'_>, weights: Option<&[f32]>) -> bool {
+/// Returns the number of rows, and the number of bytes of each.
+fn extents(rows: &TensorRef<'_>) -> [usize; 2] {
     let count = rows.shape.first().copied().unwrap_or(0);
-    let size = rows.bytes.len().checked_div(count).unwrap_or(0);
-    let mut key = seed.to_le_bytes().to_vec();
+    [count, rows.bytes.len().checked_div(count).unwrap_or(0)]
+}
+
+/// Returns the bit of a seed: whether the sum of the fingerprints of all rows, times their weights, is positive. `key` has
+/// room for the seed and a row.
+fn bit(seed: f32, rows: TensorRef<'_>, weights: Option<&[f32]>, key: &mut Vec<u8>) -> bool {
+    let [count, size] = extents(&rows);
+    key.clear();
+    key.extend(seed.to_le_bytes());
     let mut sum = 0.0;
     // Any number of rows without bytes, all alike, takes no memory.
     let count = if size == 0 && weights.is_none() { count.min(1) } else { count };
@@ -51,7 +58,7 @@ fn bit(seed: f32, rows: TensorRef<'_>, weights: Option<&[f32]>) -> bool {
         key.truncate(size_of::<f32>());
         key.extend_from_slice(&rows.bytes[row * size..][..size]);
         // The fingerprint counts as a signed number.
-        let value = fingerprint(&key) as i64 as f64;
+        let value = fingerprint(key) as i64 as f64;
         sum += weights.map_or(1.0, |weights| f64::from(weights[row])) * value;
     }
     sum > 0.0
@@ -100,14 +107,18 @@ impl Operator for LshProjection {
         let seeds = hash.values::<f32>()?;
         let weights = weight.map(|weight| weight.values::<f32>()).transpose()?;
         let output = eval.outputs[0].values::<i32>()?;
+        let (mut key, [_, size]) = (Vec::new(), extents(&rows));
+        let no_memory = |_| OpError::out_of_memory(format!("no memory for a copy of a row of {size} bytes"));
+        key.try_reserve_exact(size.saturating_add(size_of::<f32>())).map_err(no_memory)?;
+        let mut bit = |seed: &f32| i32::from(bit(*seed, rows, weights, &mut key));
         if !self.is_sparse {
-            let made = seeds.iter().map(|seed| i32::from(bit(*seed, rows, weights)));
+            let made = seeds.iter().map(bit);
             output.iter_mut().zip(made).for_each(|(to, bit)| *to = bit);
             return Ok(());
         }
         for (index, to) in output.iter_mut().enumerate() {
             let seeds = &seeds[index * bits..][..bits];
-            let join = |joined: i32, seed: &f32| joined.wrapping_shl(1) | i32::from(bit(*seed, rows, weights));
+            let join = |joined: i32, seed: &f32| joined.wrapping_shl(1) | bit(seed);
             let range = 1i32.wrapping_shl(bits as u32);
             *to = seeds.iter().fold(0, join).wrapping_add((index as i32).wrapping_mul(range));
         }

@@ -26,8 +26,16 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
 ];
 
 /// Supported element types.
-const TYPES: [DataType; 6] =
-    [DataType::Float32, DataType::Int8, DataType::UInt8, DataType::Int16, DataType::Int32, DataType::Int64];
+const TYPES: [DataType; 8] = [
+    DataType::Float32,
+    DataType::Int8,
+    DataType::UInt8,
+    DataType::Bool,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::UInt32,
+    DataType::Int64,
+];
 
 #[derive(Debug)]
 struct MatrixDiag;

@@ -46,20 +46,20 @@ fn is_space(byte: u8) -> bool {
 
 /// Returns the words of a sentence, which white space separates. As in TensorFlow Lite, a first word after white space
 /// is none, unless nothing but the end of the sentence follows it, and then has one character of that white space.
-fn words(sentence: &[u8]) -> Vec<&[u8]> {
+fn words(sentence: &[u8]) -> Result<Vec<&[u8]>, OpError> {
     let (mut words, mut start) = (Vec::new(), 0);
-    for end in 1..sentence.len() {
-        if is_space(sentence[end]) {
-            if end > start && !is_space(sentence[start]) {
+    for end in 1..=sentence.len() {
+        let is_last = end == sentence.len();
+        if is_last || is_space(sentence[end]) {
+            if end > start && (is_last || !is_space(sentence[start])) {
+                let no_memory = |_| OpError::out_of_memory("no memory for a list of the words; take a shorter sentence");
+                words.try_reserve(1).map_err(no_memory)?;
                 words.push(&sentence[start..end]);
             }
             start = end + 1;
         }
     }
-    if start < sentence.len() {
-        words.push(&sentence[start..]);
-    }
-    words
+    Ok(words)
 }
 
 impl SkipGram {
@@ -104,7 +104,7 @@ impl Operator for SkipGram {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let words = words(eval.input(0)?.strings()?.get(0));
+        let words = words(eval.input(0)?.strings()?.get(0))?;
         // The first pass measures the sequences, so that none is kept that exceeds a limit.
         let (mut count, mut size) = (0, strings::least_size(0));
         self.sequences(words.len(), |places| {
@@ -158,7 +158,9 @@ mod tests {
 
     #[test]
     fn white_space_separates_words() {
-        let split = |text: &'static str| words(text.as_bytes()).into_iter().map(|word| word.escape_ascii().to_string());
+        let split = |text: &'static str| {
+            words(text.as_bytes()).unwrap().into_iter().map(|word| word.escape_ascii().to_string())
+        };
         assert!(split("the quick\tbrown\n fox ").eq(["the", "quick", "brown", "fox"]));
         assert!(split(" a b").eq(["b"]) && split(" a").eq([" a"]) && split("").eq([""; 0]));
     }

@@ -72,6 +72,8 @@ impl StoredSum {
     fn new(data_type: DataType, [from, to]: [QuantizationParameters; 2], count: usize, is_mean: bool) -> Self {
         let factor = Multiplier::new(f64::from(from.scale) / f64::from(to.scale));
         let factor = if is_mean { divided(factor, count as i64) } else { factor };
+        // The mean of no elements is stored as 0, whatever that stands for.
+        let to = if is_mean && count == 0 { QuantizationParameters { zero_point: 0, ..to } } else { to };
         Self { from, to, count, factor, is_float: !is_mean && data_type != DataType::UInt8 }
     }
 

@@ -386,11 +386,15 @@ impl<'a> OutputTensor<'a> {
     ///
     /// # Errors
     ///
-    /// If the tensor is of another type, or its contents are damaged.
+    /// If the tensor is of another type, if its contents are damaged, or if there is no memory for the list.
     pub fn strings(&self) -> Result<Vec<&'a [u8]>, Error> {
         same_type("output", self.index, self.info, DataType::String)?;
         let damaged = |error| Error::new(ErrorKind::Model, format!("output {}: {error}", self.index));
-        Ok(Strings::new(self.bytes, self.elements()).map_err(damaged)?.iter().collect())
+        let (strings, mut list) = (Strings::new(self.bytes, self.elements()).map_err(damaged)?, Vec::new());
+        let reserved = list.try_reserve_exact(strings.len());
+        reserved.map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("output {}: {error}", self.index)))?;
+        list.extend(strings.iter());
+        Ok(list)
     }
 }
 

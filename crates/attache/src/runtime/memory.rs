@@ -175,11 +175,13 @@ impl Memory {
 
     /// Returns the shape and the bytes of a tensor, as those of a constant. They are copied only if the tensor is in the
     /// arena.
-    pub(crate) fn constant(&self, graph: &Graph, id: TensorId) -> Option<(Shape, Bytes)> {
-        if let Some(bytes) = self.shared(id) {
-            return Some((self.tensor(graph, id)?.0.clone(), bytes.to_bytes()));
-        }
-        self.tensor(graph, id).map(|(shape, bytes)| (shape.clone(), Bytes::from_vec(bytes.to_vec())))
+    pub(crate) fn constant(&self, graph: &Graph, id: TensorId) -> Result<Option<(Shape, Bytes)>, OpError> {
+        let Some((shape, bytes)) = self.tensor(graph, id) else { return Ok(None) };
+        let bytes = match self.shared(id) {
+            Some(shared) => shared,
+            None => SharedBuffer::copied(bytes).map_err(|error| OpError::out_of_memory(error.to_string()))?,
+        };
+        Ok(Some((shape.clone(), bytes.to_bytes())))
     }
 
     /// Returns the value of a tensor outside the arena, which the caller shares; `None` for others.

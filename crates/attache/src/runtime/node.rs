@@ -154,9 +154,17 @@ pub(crate) fn run_resized(
     known: &mut Vec<Shape>,
     (host, limits): (&mut NodeHost<'_>, &Limits),
 ) -> Result<(), OpError> {
-    let facts = runtime_facts(graph, node, memory)?;
-    let inferred = node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())?;
-    if inferred.iter().any(|inferred| inferred.shape.is_none()) {
+    // Values are copied only where shapes do not follow from shapes alone.
+    let mut facts = runtime_facts(graph, node, memory, false)?;
+    let infer = |facts: &[Option<Fact>]| node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
+    let is_whole = |inferred: &Vec<Inferred>| inferred.iter().all(|inferred| inferred.shape.is_some());
+    let mut inferred = infer(&facts);
+    if !inferred.as_ref().is_ok_and(is_whole) {
+        facts = runtime_facts(graph, node, memory, true)?;
+        inferred = infer(&facts);
+    }
+    let inferred = inferred?;
+    if !is_whole(&inferred) {
         return run_unsized(graph, node, memory, cache, host);
     }
     let shapes = runtime_shapes(graph, node, inferred)?;
@@ -248,16 +256,25 @@ fn run_unsized(
     Ok(())
 }
 
-/// Returns the facts of the node's inputs with their actual shapes, and with their values as constants.
-fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory) -> Result<Vec<Option<Fact>>, OpError> {
+/// Returns the facts of the node's inputs with their actual shapes, and, if asked for, with their values as constants.
+fn runtime_facts(
+    graph: &Graph,
+    node: &Node,
+    memory: &Memory,
+    with_values: bool,
+) -> Result<Vec<Option<Fact>>, OpError> {
     let fact = |id: &Option<TensorId>| {
         let Some(id) = id else { return Ok(None) };
         let fact = graph.fact(*id);
         if fact.constant.is_some() {
             return Ok(Some(fact.clone()));
         }
-        let value = memory.constant(graph, *id);
-        let (shape, bytes) = value.ok_or_else(|| OpError::unsupported("an input has no value"))?;
+        let no_value = || OpError::unsupported("an input has no value");
+        if !with_values {
+            let (shape, _) = memory.tensor(graph, *id).ok_or_else(no_value)?;
+            return Ok(Some(Fact { shape: Some(shape.clone()), ..fact.clone() }));
+        }
+        let (shape, bytes) = memory.constant(graph, *id)?.ok_or_else(no_value)?;
         let constant = Constant { data_type: fact.data_type, shape: shape.clone(), bytes };
         Ok(Some(Fact { shape: Some(shape), constant: Some(constant), ..fact.clone() }))
     };
