@@ -16,7 +16,8 @@ mod rows;
 
 pub use error::{OpError, Unsupported};
 pub use eval::{
-    Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, SignedIntegers, StoredValues, TensorMut, TensorRef,
+    Cache, CachedValue, Eval, Handle, Host, PassedTensor, SharedCache, SignedIntegers, StoredValues, TensorMut,
+    TensorRef,
 };
 pub use fact::{Fact, Inferred};
 pub use graph::{Body, Graph, Inlined, InlinedCall, InvalidGraph, Loop, Node, NodeId, Tensor, TensorId};

@@ -270,7 +270,7 @@ impl Answer {
     fn json(&self) -> Value {
         let output = |output: &Output| {
             let Summary { min, max, mean, nonfinite } = output.summary;
-            json!({
+            let mut object = json!({
                 "name": output.info.name,
                 "shape": output.info.shape.extents(),
                 "dtype": output.info.data_type.name().to_lowercase(),
@@ -278,8 +278,13 @@ impl Answer {
                 "max": max,
                 "mean": mean,
                 "nonfinite": nonfinite,
-                "strings": output.strings().map(|strings| strings.iter().map(String::from_utf8_lossy).collect::<Value>()),
-            })
+                "strings": null,
+            });
+            // Not within the macro, which would copy them.
+            if let Some(strings) = output.strings() {
+                object["strings"] = strings.iter().map(String::from_utf8_lossy).collect();
+            }
+            object
         };
         let adapter = self.device.adapter();
         let mut object = json!({
@@ -289,12 +294,13 @@ impl Answer {
             "precision": self.device.precision.word(),
             "quantized": self.device.quantized.word(),
             "inputs": self.given.json(),
-            "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
+            "outputs": null,
             "files": self.files.iter().map(|path| files::json(path)).collect::<Vec<_>>(),
             "drawn": self.drawn.as_deref().map(files::json),
             "fallback": self.interpreter.report().fallback,
             "placement": self.interpreter.placement().nodes.iter().map(placement).collect::<Vec<_>>(),
         });
+        object["outputs"] = self.outputs.iter().map(output).collect();
         self.meaning.add_to(&mut object);
         object
     }

@@ -13,8 +13,8 @@ const LONGEST_SHOWN: usize = 60;
 
 /// Returns the array of strings with this shape, which has as many elements.
 pub(crate) fn array<T: AsRef<[u8]>>(shape: Shape, texts: &[T]) -> Result<Array, String> {
-    let bytes =
-        strings::encoded(texts.iter().map(AsRef::as_ref)).ok_or("the strings exceed 2 GiB or the memory; give fewer of them")?;
+    let bytes = strings::encoded(texts.iter().map(AsRef::as_ref))
+        .ok_or("the strings exceed 2 GiB or the memory; give fewer of them")?;
     Ok(Array { data_type: DataType::String, shape, bytes })
 }
 

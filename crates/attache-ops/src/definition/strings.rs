@@ -63,9 +63,7 @@ pub(super) fn move_strings(
         places.push(Some(numbered));
     }
     let inputs = eval.inputs.iter().zip(&places).map(|(input, places)| match places {
-        Some(bytes) => {
-            input.map(|input| TensorRef { data_type: DataType::Int32, bytes, is_constant: false, ..input })
-        }
+        Some(bytes) => input.map(|input| TensorRef { data_type: DataType::Int32, bytes, is_constant: false, ..input }),
         None => *input,
     });
     let inputs = inputs.collect();

@@ -52,7 +52,8 @@ fn words(sentence: &[u8]) -> Result<Vec<&[u8]>, OpError> {
         let is_last = end == sentence.len();
         if is_last || is_space(sentence[end]) {
             if end > start && (is_last || !is_space(sentence[start])) {
-                let no_memory = |_| OpError::out_of_memory("no memory for a list of the words; take a shorter sentence");
+                let no_memory =
+                    |_| OpError::out_of_memory("no memory for a list of the words; take a shorter sentence");
                 words.try_reserve(1).map_err(no_memory)?;
                 words.push(&sentence[start..end]);
             }

@@ -113,8 +113,11 @@ impl Instance {
         if count != elements {
             return Err(Error::usage(format!("input {input} has {}, not {count}", counted(elements, "string"))));
         }
-        let too_large =
-            || Error::usage(format!("the strings for input {input} exceed 2 GiB or the memory; pass fewer or shorter ones"));
+        let too_large = || {
+            Error::usage(format!(
+                "the strings for input {input} exceed 2 GiB or the memory; pass fewer or shorter ones"
+            ))
+        };
         self.write_bytes(input, &strings::encoded(texts).ok_or_else(too_large)?)
     }
 

@@ -154,16 +154,7 @@ pub(crate) fn run_resized(
     known: &mut Vec<Shape>,
     (host, limits): (&mut NodeHost<'_>, &Limits),
 ) -> Result<(), OpError> {
-    // Values are copied only where shapes do not follow from shapes alone.
-    let mut facts = runtime_facts(graph, node, memory, false)?;
-    let infer = |facts: &[Option<Fact>]| node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
-    let is_whole = |inferred: &Vec<Inferred>| inferred.iter().all(|inferred| inferred.shape.is_some());
-    let mut inferred = infer(&facts);
-    if !inferred.as_ref().is_ok_and(is_whole) {
-        facts = runtime_facts(graph, node, memory, true)?;
-        inferred = infer(&facts);
-    }
-    let inferred = inferred?;
+    let (facts, inferred) = inferred_now(graph, node, memory)?;
     if !is_whole(&inferred) {
         return run_unsized(graph, node, memory, cache, host);
     }
@@ -256,13 +247,28 @@ fn run_unsized(
     Ok(())
 }
 
+/// Returns the facts of the node's inputs with their actual shapes, and what is inferred from them. Values are copied only
+/// where shapes do not follow from shapes alone.
+fn inferred_now(graph: &Graph, node: &Node, memory: &Memory) -> Result<(Vec<Option<Fact>>, Vec<Inferred>), OpError> {
+    let infer = |facts: &[Option<Fact>]| node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
+    let facts = runtime_facts(graph, node, memory, false)?;
+    if let Ok(inferred) = infer(&facts)
+        && is_whole(&inferred)
+    {
+        return Ok((facts, inferred));
+    }
+    let facts = runtime_facts(graph, node, memory, true)?;
+    let inferred = infer(&facts)?;
+    Ok((facts, inferred))
+}
+
+/// Whether the shapes of all outputs are known.
+fn is_whole(inferred: &[Inferred]) -> bool {
+    inferred.iter().all(|inferred| inferred.shape.is_some())
+}
+
 /// Returns the facts of the node's inputs with their actual shapes, and, if asked for, with their values as constants.
-fn runtime_facts(
-    graph: &Graph,
-    node: &Node,
-    memory: &Memory,
-    with_values: bool,
-) -> Result<Vec<Option<Fact>>, OpError> {
+fn runtime_facts(graph: &Graph, node: &Node, memory: &Memory, with_values: bool) -> Result<Vec<Option<Fact>>, OpError> {
     let fact = |id: &Option<TensorId>| {
         let Some(id) = id else { return Ok(None) };
         let fact = graph.fact(*id);

@@ -8,7 +8,7 @@ use super::super::memory::{Memory, writable};
 use super::super::passing::updated;
 use super::super::plan::Plan;
 use super::super::poison::poison;
-use super::{runtime_facts, runtime_shapes};
+use super::{inferred_now, runtime_shapes};
 
 /// A node with what the plan knows about its step.
 #[derive(Clone, Copy)]
@@ -140,8 +140,7 @@ fn output_shape(planned: Planned<'_>, memory: &Memory, host: &NodeHost<'_>) -> R
     {
         return Ok(shape.clone());
     }
-    let facts = runtime_facts(graph, node, memory)?;
-    let inferred = node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+    let (facts, inferred) = inferred_now(graph, node, memory)?;
     let shapes = runtime_shapes(graph, node, inferred)?;
     let made: Vec<_> = node.outputs.iter().map(|id| graph.fact(*id).data_type).zip(&shapes).collect();
     host.limits.check_node(&*node.op, &facts, &made)?;

@@ -187,7 +187,8 @@ fn of_file(path: &Path, info: &TensorInfo) -> Result<Vec<u8>, Failure> {
 
 /// Returns the bytes of a tensor with these strings.
 fn encoded<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Result<Vec<u8>, Failure> {
-    strings::encoded(texts).ok_or_else(|| Failure::usage("strings of more than 2 GiB or than the memory cannot be an input"))
+    strings::encoded(texts)
+        .ok_or_else(|| Failure::usage("strings of more than 2 GiB or than the memory cannot be an input"))
 }
 
 fn at_random(random: &mut Twister, info: &TensorInfo, range: Option<Range>) -> Result<Vec<u8>, Failure> {
