@@ -7,7 +7,7 @@ use attache_gpu_ir::{Gather as Named, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, SignedIntegers, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{axis_of, countable, elements, elements_mut, refuse, with_element};
+use crate::shared::support::{axis_of, countable, refuse};
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -86,27 +86,19 @@ impl Extents {
         inside.ok_or_else(|| OpError::invalid(format!("index {index} on an axis of {}", self.named)))
     }
 
-    /// Calls `copy` with the first element of each selected slice of the data, in the output's order. Indices are read and
-    /// checked as they are used, since there may be far more of them than a list has room for.
-    fn slices(&self, indices: SignedIntegers<'_>, copy: &mut dyn FnMut(usize)) -> Result<(), OpError> {
-        for batch in 0..self.batch {
-            for outer in 0..self.outer {
-                let start = (batch * self.outer + outer) * self.named;
-                for index in batch * self.indices..(batch + 1) * self.indices {
-                    copy((start + self.position(indices.get(index))?) * self.inner);
-                }
+    /// Copies the selected slices of the data, whose elements have `size` bytes. Indices are read and checked as they are
+    /// used, since there may be far more of them than a list has room for.
+    fn gather(&self, data: &[u8], indices: SignedIntegers<'_>, output: &mut [u8], size: usize) -> Result<(), OpError> {
+        let length = self.inner * size;
+        let mut targets = output.chunks_exact_mut(length);
+        for outer in 0..self.batch * self.outer {
+            let first = outer / self.outer * self.indices;
+            for (index, target) in (first..first + self.indices).zip(&mut targets) {
+                let from = outer * self.named + self.position(indices.get(index))?;
+                target.copy_from_slice(&data[from * length..][..length]);
             }
         }
         Ok(())
-    }
-
-    fn gather<T: Copy>(&self, data: &[T], indices: SignedIntegers<'_>, output: &mut [T]) -> Result<(), OpError> {
-        let targets = &mut output.chunks_exact_mut(self.inner);
-        self.slices(indices, &mut |from| {
-            if let Some(target) = targets.next() {
-                target.copy_from_slice(&data[from..][..self.inner]);
-            }
-        })
     }
 }
 
@@ -122,10 +114,8 @@ impl Operator for Gather {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let extents = self.extents(data.shape, indices.shape)?;
-        let (indices, output) = (indices.signed_integers()?, &mut *eval.outputs[0].bytes);
-        with_element!(data.data_type, T => {
-            extents.gather::<T>(elements(data.bytes)?, indices, elements_mut(output)?)
-        })
+        let size = data.data_type.bits().unwrap_or(8) / 8;
+        extents.gather(data.bytes, indices.signed_integers()?, &mut *eval.outputs[0].bytes, size)
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {
@@ -173,7 +163,7 @@ mod tests {
         let extents = Extents { batch: 1, outer: 2, named: 3, inner: 2, indices: 2 };
         assert!(extents.position(3).is_err() && extents.position(-1).is_err());
         let (data, indices, mut output) = ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 0], [0; 8]);
-        extents.gather(&data, SignedIntegers::from(&indices[..]), &mut output).unwrap();
+        extents.gather(&data, SignedIntegers::from(&indices[..]), &mut output, 1).unwrap();
         assert_eq!(output, [4, 5, 0, 1, 10, 11, 6, 7]);
     }
 }

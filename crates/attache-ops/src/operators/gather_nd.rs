@@ -6,7 +6,7 @@ use attache_gpu_ir::{Gather, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, SignedIntegers, Unsupported};
 use attache_model::schema::BuiltinOperator;
 
-use crate::shared::support::{countable, elements, elements_mut, refuse, with_element};
+use crate::shared::support::{countable, refuse};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -59,15 +59,15 @@ impl Operator for GatherNd {
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (data, indices) = (eval.input(0)?, eval.input(1)?);
         let named = named(data.shape, indices.shape)?;
-        let (length, output) = (data.shape[named..].iter().product::<usize>(), &mut eval.outputs[0]);
+        let (slice, output) = (data.shape[named..].iter().product::<usize>(), &mut eval.outputs[0]);
         let indices = indices.signed_integers()?;
-        with_element!(data.data_type, T => {
-            let from = elements::<T>(data.bytes)?;
-            // Indices are checked as they are used, since there may be far more of them than a list has room for.
-            for (row, target) in elements_mut(output.bytes)?.chunks_exact_mut(length).enumerate() {
-                target.copy_from_slice(&from[place(data.shape, named, indices, row)?..][..length]);
-            }
-        });
+        let size = data.data_type.bits().unwrap_or(8) / 8;
+        let length = slice * size;
+        // Indices are checked as they are used, since there may be far more of them than a list has room for.
+        for (row, target) in output.bytes.chunks_exact_mut(length).enumerate() {
+            let from = place(data.shape, named, indices, row)? * size;
+            target.copy_from_slice(&data.bytes[from..][..length]);
+        }
         Ok(())
     }
 

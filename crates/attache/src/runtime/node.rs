@@ -252,7 +252,9 @@ fn run_unsized(
 fn inferred_now(graph: &Graph, node: &Node, memory: &Memory) -> Result<(Vec<Option<Fact>>, Vec<Inferred>), OpError> {
     let infer = |facts: &[Option<Fact>]| node.op.infer(&facts.iter().map(Option::as_ref).collect::<Vec<_>>());
     let facts = runtime_facts(graph, node, memory, false)?;
-    if let Ok(inferred) = infer(&facts)
+    // The smallest libraries copy values always.
+    if !cfg!(attache_small)
+        && let Ok(inferred) = infer(&facts)
         && is_whole(&inferred)
     {
         return Ok((facts, inferred));
