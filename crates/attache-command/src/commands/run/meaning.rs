@@ -300,7 +300,7 @@ pub(super) mod tests {
         let mut info = TensorInfo::new("y", data_type, shape);
         info.quantization = quantization;
         let values = numbers(data_type, values).unwrap();
-        Output { info, array, summary: Summary::of(&values), values, texts: Vec::new() }
+        Output { info, array, summary: Summary::of(&values), values }
     }
 
     /// Returns an output of floats.
@@ -310,7 +310,7 @@ pub(super) mod tests {
         let info = TensorInfo::new("y", data_type, shape.clone());
         let values = numbers(data_type, &bytes).unwrap();
         let array = Array { data_type, shape, bytes };
-        Output { info, array, summary: Summary::of(&values), values, texts: Vec::new() }
+        Output { info, array, summary: Summary::of(&values), values }
     }
 
     fn form(shape: &[usize]) -> OutputForm {
