@@ -73,10 +73,10 @@ impl BatchedProduct {
         packed(data_type, matrices, [self.columns, self.depth], self.depth)
     }
 
-    /// Returns the number of rows that are multiplied by one of `right` matrices at a time.
+    /// Returns the number of rows that are multiplied by each of `right` matrices.
     #[cfg(not(attache_small))]
     fn rows_of_one(&self, right: usize) -> usize {
-        if right == 1 { self.outer.elements() * self.rows } else { self.rows }
+        self.outer.elements() / right.max(1) * self.rows
     }
 
     /// Returns the index of the left and of the right matrix of product `index`.
