@@ -42,8 +42,6 @@ pub(crate) type AnyProfiler = Option<Arc<Profiler>>;
 /// What a profiler was told.
 #[derive(Default)]
 struct Running {
-    /// Texts that profilers may keep.
-    tags: BTreeMap<String, CString>,
     /// The events that have begun and have not ended.
     begun: Vec<u32>,
     /// The subgraph that runs, and the number and the name that the program knows each of its partitions by.
@@ -51,6 +49,18 @@ struct Running {
     partitions: BTreeMap<usize, (usize, String)>,
     /// The nodes of that subgraph that were told about in this run.
     told: BTreeSet<usize>,
+}
+
+/// Texts of tags. Profilers may keep them, also when the interpreter is gone, as they may those of TensorFlow Lite.
+static TAGS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
+
+/// Returns the text of a tag, which stays where it is.
+fn tag_of(tag: &str) -> *const c_char {
+    let mut tags = TAGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = tags.get(tag) {
+        return known.as_ptr();
+    }
+    tags.entry(tag.to_owned()).or_insert_with(|| text_of_c(tag)).as_ptr()
 }
 
 // SAFETY: the program states with the functions that they may be called with its data by the threads that run the interpreter.
@@ -64,9 +74,7 @@ impl Profiler {
     }
 
     fn begin_event(&self, tag: &str, kind: i32, node: usize, subgraph: usize) {
-        let mut running = self.running();
-        let tag = running.tags.entry(tag.to_owned()).or_insert_with(|| text_of_c(tag)).as_ptr();
-        drop(running);
+        let tag = tag_of(tag);
         // SAFETY: the program gave the function to be called with its data. The text stays where it is.
         let event = unsafe { (self.begin)(self.data, tag, kind, node as i64, subgraph as i64) };
         self.running().begun.push(event);
@@ -90,11 +98,12 @@ impl Profiler {
 
     /// Tells about a partition of a subgraph.
     fn begin_partition(&self, delegate: &str, partition: usize, subgraph: usize) {
-        let known = {
+        let (known, others) = {
             let running = self.running();
-            running.partitions.get(&partition).cloned().filter(|_| running.subgraph == subgraph)
+            let known = running.partitions.get(&partition).cloned();
+            (known.filter(|_| running.subgraph == subgraph), running.partitions.len())
         };
-        let after_operators = self.model.subgraphs()[subgraph].operators.len() + partition;
+        let after_operators = self.model.subgraphs()[subgraph].operators.len() + others + partition;
         let (node, name) = known.unwrap_or_else(|| (after_operators, delegate.to_owned()));
         self.begin_node(&name, node, subgraph);
     }
@@ -140,6 +149,15 @@ impl Observer for Profiler {
     }
 }
 
+/// Ends an event, also where the work panics.
+struct Ending<'a>(&'a Profiler);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end_event();
+    }
+}
+
 impl State {
     /// Does a piece of work as an event of this name, if there is a profiler.
     pub(crate) fn profiled<T>(
@@ -150,9 +168,8 @@ impl State {
     ) -> Result<T, Fault> {
         let Some(profiler) = self.configuration.profiler.clone() else { return work(self) };
         profiler.begin_event(tag, DEFAULT, 0, subgraph);
-        let result = work(self);
-        profiler.end_event();
-        result
+        let _ending = Ending(&profiler);
+        work(self)
     }
 
     /// Runs a subgraph, and tells the profiler, if there is one, about each of its nodes.

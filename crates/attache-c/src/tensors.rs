@@ -281,8 +281,8 @@ fn tensor_of(tensor: &Tensor, name: &CString) -> TfLiteTensor {
 fn show_sparse(list: &mut [TfLiteTensor], model: &Model, subgraph: usize) {
     let source = &model.subgraphs()[subgraph];
     // The program may replace the data of an input.
-    let constants =
-        list.iter_mut().zip(&source.tensors).enumerate().filter(|(index, _)| !source.inputs.contains(index));
+    let inputs: BTreeSet<usize> = source.inputs.iter().copied().collect();
+    let constants = list.iter_mut().zip(&source.tensors).enumerate().filter(|(index, _)| !inputs.contains(index));
     for (index, (tensor, source)) in constants {
         let (Some(stored), Some(sparsity)) = (&source.stored, model.sparsity(subgraph, index)) else { continue };
         tensor.sparsity = attache_abi::TfLiteSparsity::new(&sparsity);

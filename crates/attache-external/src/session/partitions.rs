@@ -51,6 +51,9 @@ impl Claims {
 /// Computes the partitions that these nodes would make, and returns the array, which stays until the next preview.
 pub(crate) fn preview(session: &mut Session, numbers: &[c_int]) -> Result<(*mut TfLiteDelegateParams, usize), String> {
     let claims = session.claims.as_ref().ok_or("an operator has no partitions")?;
+    if !claims.is_open {
+        return Err("partitions are those of the subgraph that is prepared".into());
+    }
     let ids = claims.ids(numbers)?;
     let params: Vec<_> = claims.partitions(&ids, std::ptr::null_mut()).into_iter().map(|(_, params)| params).collect();
     let structs = params.iter().map(Params::classic).collect();

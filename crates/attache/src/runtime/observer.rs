@@ -84,8 +84,8 @@ impl Watch {
 
     /// A partition begins.
     pub(crate) fn partition(&self, partition: usize, delegate: &str) -> Begun {
-        let (subgraph, delegate) = (self.subgraph, delegate.to_owned());
-        self.begin(|| vec![RunEvent::Partition { subgraph, partition, delegate }])
+        let subgraph = self.subgraph;
+        self.begin(|| vec![RunEvent::Partition { subgraph, partition, delegate: delegate.to_owned() }])
     }
 
     /// A node on the CPU begins.

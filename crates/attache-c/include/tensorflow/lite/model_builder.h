@@ -96,7 +96,11 @@ class FlatBufferModel {
       if (model) return Of(model, std::move(allocation), error_reporter);
     }
     // The library says what is wrong with the file.
-    TfLiteModelDelete(TfLiteModelCreateFromFileWithErrorReporter(filename, internal::ReportTo, error_reporter));
+    TfLiteModel* other = TfLiteModelCreateFromFileWithErrorReporter(filename, internal::ReportTo, error_reporter);
+    if (other) {
+      TfLiteModelDelete(other);
+      (error_reporter ? error_reporter : DefaultErrorReporter())->Report("Could not open '%s'.", filename);
+    }
     return nullptr;
   }
 

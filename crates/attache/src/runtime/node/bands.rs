@@ -4,7 +4,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use attache_base::{IntegerRounding, Parallel, Serial, Shape, Stopwatch};
+use attache_base::{AlignedBuffer, IntegerRounding, Parallel, Serial, Shape, Stopwatch};
 use attache_graph::{
     Band, Cache, Eval, Graph, Host, Node, NodeId, OpError, PassedTensor, RowUse, TensorId, TensorMut, TensorRef,
     WorkingMemory,
@@ -241,7 +241,8 @@ impl Part<'_> {
         let count = self.units.len().div_ceil(division.band);
         let band = self.units.len().div_ceil(count.max(1)).next_multiple_of(division.grain);
         let sizes = run.bands.slots.iter().map(|unit| (unit * band).next_multiple_of(ALIGNMENT));
-        scratch::with(sizes.clone().sum(), |mut rest: &mut [u8]| {
+        let size = sizes.clone().sum();
+        let compute = |mut rest: &mut [u8]| {
             let slots = sizes.map(|size| cut(&mut rest, size)).collect();
             let mut places = Places { first: self.units.start, outputs: mem::take(&mut self.outputs), slots };
             for first in self.units.clone().step_by(band) {
@@ -255,7 +256,14 @@ impl Part<'_> {
                 }
             }
             Ok(())
-        })
+        };
+        if size <= LARGEST_BYTES {
+            return scratch::with(size, compute);
+        }
+        // Only nodes that an observer looks at take so much, which threads shall not keep.
+        let no_memory =
+            |error| (nodes[0].id, OpError::out_of_memory(format!("what a group of operators makes: {error}")));
+        compute(&mut AlignedBuffer::zeroed(size).map_err(no_memory)?)
     }
 }
 
