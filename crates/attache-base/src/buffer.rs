@@ -13,6 +13,10 @@ pub struct AlignedBuffer {
     length: usize,
 }
 
+/// Size in bytes from which the system's allocator takes new pages for each buffer, which are zero already. Smaller ones may
+/// be memory that is used again, which it would fill with zeros.
+const FRESH: usize = 32 << 20;
+
 impl AlignedBuffer {
     /// Alignment in bytes: the size of a cache line and of the widest vector register that the kernels use.
     pub const ALIGNMENT: usize = 64;
@@ -40,8 +44,12 @@ impl AlignedBuffer {
     /// # Errors
     ///
     /// Returns an error if the memory cannot be allocated.
-    #[cfg(not(attache_small))]
     pub fn copied(bytes: &[u8]) -> Result<Self, TryReserveError> {
+        if cfg!(attache_small) || bytes.len() >= FRESH {
+            let mut buffer = Self::zeroed(bytes.len())?;
+            crate::copy(&mut buffer, bytes);
+            return Ok(buffer);
+        }
         let mut storage = Vec::new();
         storage.try_reserve_exact(bytes.len().saturating_add(Self::ALIGNMENT))?;
         // The vector keeps its place, since it has room for everything.
@@ -49,18 +57,6 @@ impl AlignedBuffer {
         storage.resize(start, 0);
         storage.extend_from_slice(bytes);
         Ok(Self { storage, start, length: bytes.len() })
-    }
-
-    /// Allocates a buffer with these bytes.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the memory cannot be allocated.
-    #[cfg(attache_small)]
-    pub fn copied(bytes: &[u8]) -> Result<Self, TryReserveError> {
-        let mut buffer = Self::zeroed(bytes.len())?;
-        crate::copy(&mut buffer, bytes);
-        Ok(buffer)
     }
 
     /// Returns the index of the first aligned byte.

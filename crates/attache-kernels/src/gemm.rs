@@ -132,9 +132,11 @@ pub struct StridedMatrix<'a> {
 const BLOCK: usize = 8;
 
 impl StridedMatrix<'_> {
+    /// Checks that there are values for all outputs.
+    ///
     /// # Panics
     ///
-    /// Panics if the values are too few.
+    /// Panics if they are too few.
     fn check(&self) {
         let Self { values, outputs, depth, strides } = *self;
         if outputs > 0 && depth > 0 {
@@ -151,6 +153,7 @@ impl StridedMatrix<'_> {
         }
     }
 
+    /// Does what [`Self::pack_panel`] does, with the instruction set of its caller.
     #[inline(always)]
     fn pack_columns(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
         let Self { values, depth, strides: [apart, step], .. } = *self;
@@ -293,7 +296,8 @@ pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<
     let nanoseconds = (outputs * depth * (rows + 8)) as f64 / (4 * isa.lanes()) as f64;
     let parts = engine.tasks(nanoseconds, panels);
     engine.for_each(parts, |part| {
-        scratch::with(full * (depth + 1), |panel: &mut [f32]| {
+        let widest = full.min(outputs.next_multiple_of(isa.lanes()));
+        scratch::with(widest * (depth + 1), |panel: &mut [f32]| {
             for index in portion(panels, parts, part) {
                 let columns = index * full..((index + 1) * full).min(outputs);
                 let width = columns.len().next_multiple_of(isa.lanes());

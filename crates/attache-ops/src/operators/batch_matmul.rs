@@ -101,6 +101,9 @@ const SMALL: u64 = 16 << 20;
 /// thread packs what it needs.
 #[cfg(not(attache_small))]
 const FEW_ROWS: usize = 24;
+/// Terms of a sum up to which this is done: each thread keeps the memory of a piece, which stays in the cache.
+#[cfg(not(attache_small))]
+const MOST_TERMS: usize = 8192;
 
 /// Returns the number of matrices in a tensor of this shape.
 fn matrices(shape: &Shape) -> usize {
@@ -196,7 +199,7 @@ impl BatchMatMul {
         let (left, everything) = (self.rows(engine, product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
         #[cfg(not(attache_small))]
-        if !right.is_constant && product.rows_of_one(matrices(right.shape)) <= FEW_ROWS {
+        if !right.is_constant && product.rows_of_one(matrices(right.shape)) <= FEW_ROWS && depth <= MOST_TERMS {
             self.each(product, matrices(right.shape), output, |output, rows, index| {
                 let matrix =
                     StridedMatrix { values: &values[index * size..][..size], outputs: columns, depth, strides };
