@@ -12,6 +12,13 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Returns TensorFlow Lite's name of the operator, such as `CONV_2D`, or the code of a custom operator.
     fn name(&self) -> &str;
 
+    /// Returns a text that differs between operators of this name with different attributes, if there is one. Operators with
+    /// the same text and constants, such as the steps of an unrolled recurrent network, share what they make of these
+    /// ([`Cache`](crate::Cache)).
+    fn attributes(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the types and shapes of the outputs. `inputs` are in the model file's order, `None` for an
     /// optional input that is left out. An output's shape is `None` if it depends on an input value or shape
     /// that is not known yet.

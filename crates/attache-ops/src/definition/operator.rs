@@ -27,7 +27,8 @@ pub(crate) enum Combination {
 }
 
 /// An operator with its attributes. The methods are those of [`Op`] except for what the definition provides:
-/// the name, and the check of the number, presence and types of inputs.
+/// the name, and the check of the number, presence and types of inputs. [`fmt::Debug`] tells all attributes, as the derived
+/// form does ([`Op::attributes`]).
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
     /// Infers the types and shapes of the outputs; see [`Op::infer`].
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
@@ -204,6 +205,10 @@ impl fmt::Debug for Declared {
 impl Op for Declared {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn attributes(&self) -> Option<String> {
+        Some(format!("{:?}", self.operator))
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {

@@ -25,13 +25,20 @@ pub(crate) struct SharedWeights {
 /// Everything on which the packed weights of a node may depend, apart from shapes.
 #[derive(PartialEq, Eq, Hash)]
 struct NodeKey {
-    /// Where the operator is in the file, which of a called subgraph may be several nodes.
-    place: Option<(usize, usize)>,
     operator: String,
+    attributes: Attributes,
     /// Address and length of each constant input; `None` for other inputs.
     constants: Vec<Option<(usize, usize)>>,
     /// The types of all inputs and outputs, and their quantization parameters with the bits of the scales.
     types: Vec<Option<(DataType, QuantizationKey)>>,
+}
+
+/// The attributes of an operator.
+#[derive(PartialEq, Eq, Hash)]
+enum Attributes {
+    Known(String),
+    /// Those of the operator at this place in the file, which of a called subgraph may be several nodes.
+    OfPlace(Option<(usize, usize)>),
 }
 
 /// Bits of the scales, zero points and axis.
@@ -77,8 +84,11 @@ impl SharedWeights {
             inputs.clone().map(|fact| fact.and_then(|fact| fact.constant.as_ref())).collect();
         let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
         let key = NodeKey {
-            place: node.place(subgraph),
             operator: node.op.name().to_owned(),
+            attributes: node
+                .op
+                .attributes()
+                .map_or_else(|| Attributes::OfPlace(node.place(subgraph)), Attributes::Known),
             constants: constants
                 .iter()
                 .map(|constant| constant.map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len())))
@@ -107,9 +117,35 @@ fn quantization_key(quantization: &Quantization) -> (Vec<u32>, Vec<i64>, usize) 
 
 #[cfg(test)]
 mod tests {
-    use attache_graph::{Fact, NodeId, UnresolvedOperator};
+    use attache_graph::{Eval, Fact, Inferred, Lowering, NodeId, Op, OpError, UnresolvedOperator, Unsupported};
 
     use super::*;
+
+    /// An operator with one attribute.
+    #[derive(Debug)]
+    struct Scaled(#[expect(dead_code, reason = "the text has it")] f32);
+
+    impl Op for Scaled {
+        fn name(&self) -> &'static str {
+            "SCALED"
+        }
+
+        fn attributes(&self) -> Option<String> {
+            Some(format!("{self:?}"))
+        }
+
+        fn infer(&self, _: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {
+            Ok(Vec::new())
+        }
+
+        fn eval(&self, _: &mut Eval<'_>) -> Result<(), OpError> {
+            Ok(())
+        }
+
+        fn lower(&self, _: &mut Lowering<'_>) -> Result<(), Unsupported> {
+            Err(Unsupported::new("it is a test"))
+        }
+    }
 
     /// Returns a graph with one node that has two constant inputs, one of them small.
     fn graph(bias: f32) -> Graph {
@@ -134,5 +170,21 @@ mod tests {
         let (first, second, other) = (cache(1.0), cache(1.0), cache(2.0));
         assert!(Arc::ptr_eq(&first, &second), "equal constants of another preparation");
         assert!(!Arc::ptr_eq(&first, &other), "another bias");
+    }
+
+    #[test]
+    fn nodes_with_equal_attributes_and_constants_have_one_cache() {
+        let mut graph = graph(1.0);
+        let unknown = graph.node(NodeId(0)).clone();
+        let scaled = |scale| Node { op: Arc::new(Scaled(scale)), ..unknown.clone() };
+        let nodes = [unknown.clone(), unknown.clone(), scaled(1.0), scaled(1.0), scaled(2.0)];
+        let nodes = nodes.into_iter().enumerate();
+        graph.nodes = nodes.map(|(place, node)| Node { origins: vec![place], ..node }).collect();
+        let mut shared = SharedWeights::default();
+        shared.share_constants(&mut graph, 0);
+        let caches: Vec<_> = graph.nodes.iter().map(|node| shared.cache(&graph, 0, node)).collect();
+        assert!(!Arc::ptr_eq(&caches[0], &caches[1]), "attributes that are not known");
+        assert!(Arc::ptr_eq(&caches[2], &caches[3]), "equal attributes at two places");
+        assert!(!Arc::ptr_eq(&caches[3], &caches[4]), "another attribute");
     }
 }
