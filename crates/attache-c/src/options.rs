@@ -71,6 +71,7 @@ impl Configuration {
         let mut builder = Interpreter::builder(model)
             .operators(&operators)
             .cpu_fallback(self.falls_back)
+            .fixed_addresses(true)
             .require_delegation(self.requires_delegation)
             .preserve_all_tensors(self.preserves)
             .profile(self.profiles);

@@ -15,6 +15,7 @@ use attache_ops::OpResolver;
 use super::{Difference, Tolerance};
 use crate::partition::assign::{Assignment, PlacedStep, assign};
 use crate::runtime::executor::Executor;
+use crate::runtime::passing::Caller;
 use crate::runtime::prepare::check_implemented;
 use crate::runtime::shared_weights::SharedWeights;
 use crate::runtime::{Environment, Options, Plans, PrepareMode, Prepared, import};
@@ -350,7 +351,7 @@ fn run(
     }
     check_implemented(&graph, subgraph, &assignment)?;
     let weights = &mut SharedWeights::default();
-    let prepared = Prepared::new(graph, (subgraph, false), assignment.steps, &options.limits, weights)?;
+    let prepared = Prepared::new(graph, (subgraph, Caller::Program), assignment.steps, &options.limits, weights)?;
     let mut executor = Executor::new(Arc::new(prepared), options)?;
     for (index, bytes) in inputs.iter().enumerate() {
         // An input without memory is not read by any node.

@@ -86,6 +86,15 @@ impl InterpreterBuilder {
         self
     }
 
+    /// Sets whether inputs and outputs have memory at addresses that stay, which [`Interpreter::input_memory`] and
+    /// [`Interpreter::output_memory`] return, even where operators could pass them by reference. Then an operator that
+    /// updates an input, such as a cache, copies it to its output in each run, but nothing else does; and
+    /// [`Interpreter::carry`] copies. The default is false.
+    pub fn fixed_addresses(mut self, fixed: bool) -> Self {
+        self.options.fixed_addresses = fixed;
+        self
+    }
+
     /// Sets whether each run records how long every operator on the CPU takes, for [`Interpreter::profile`].
     /// The default is false. Delegates have options of their own, such as `GpuDelegate::profiled`.
     pub fn profile(mut self, profile: bool) -> Self {

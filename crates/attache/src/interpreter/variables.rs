@@ -29,7 +29,8 @@ impl Interpreter {
     /// run starts is the input, and it stays from run to run. Its address is the same until inputs are resized. An input
     /// that [`Interpreter::carry`] has replaced is asked for again before it is written.
     /// `None` if there is no such memory: where a delegate runs a part of the graph or may be replaced by the CPU, and for
-    /// strings, constants and inputs that are passed by reference.
+    /// strings, constants and, without [`InterpreterBuilder::fixed_addresses`](crate::InterpreterBuilder::fixed_addresses),
+    /// inputs that are passed by reference.
     pub fn input_memory(&mut self, input: usize) -> Option<&mut [u8]> {
         self.instance_mut().executor.input_memory(input)
     }

@@ -24,7 +24,7 @@ mod node;
 #[cfg_attr(attache_small, path = "not_observed.rs")]
 mod observer;
 mod options;
-mod passing;
+pub(crate) mod passing;
 pub(crate) mod plan;
 mod plans;
 mod poison;

@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) delegates: Delegates,
     pub(crate) required: bool,
     pub(crate) cpu_fallback: bool,
+    /// Whether inputs and outputs have memory at addresses that stay.
+    pub(crate) fixed_addresses: bool,
     /// Whether runs record the time of each node on the CPU.
     pub(crate) profile: bool,
     pub(crate) limits: Limits,
@@ -50,7 +52,7 @@ impl Options {
     /// fallback.
     pub(crate) fn new(threads: usize, limits: &Limits) -> Self {
         let (idle, rounding, delegates, kept, resolver, cache, model_token) = Default::default();
-        let (required, cpu_fallback, profile) = (false, false, false);
+        let (required, cpu_fallback, fixed_addresses, profile) = Default::default();
         let limits = limits.clone();
         Self {
             threads,
@@ -59,6 +61,7 @@ impl Options {
             delegates,
             required,
             cpu_fallback,
+            fixed_addresses,
             profile,
             limits,
             kept,

@@ -33,12 +33,25 @@ pub(crate) fn in_arena(fact: &Fact) -> bool {
     fact.constant.is_none() && fact.shape.is_some() && fact.data_type != DataType::String
 }
 
+/// Who writes the inputs of a graph and reads its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A program, which may carry outputs over to inputs.
+    Program,
+    /// A program that uses inputs and outputs at addresses that stay, so that both are in the arena.
+    ProgramAtAddresses,
+    /// Another subgraph.
+    Subgraph,
+}
+
 /// Size in bytes of the smallest tensor that is passed by reference. Copying a smaller one takes less time than a buffer.
 const LEAST: usize = 4096;
 
 /// Returns for each tensor whether it is passed by reference: one that an operator passes on or updates, and an input or
 /// output of a called subgraph, with all that share its memory. Delegates write to the arena, so what they make is not.
-pub(crate) fn passed(graph: &Graph, owners: &Owners, steps: &[PlacedStep], is_called: bool) -> Vec<bool> {
+pub(crate) fn passed(graph: &Graph, owners: &Owners, steps: &[PlacedStep], caller: Caller) -> Vec<bool> {
+    let is_called = caller == Caller::Subgraph;
+    let ends = || graph.inputs.iter().chain(&graph.outputs);
     let mut asked = vec![false; graph.tensors.len()];
     let mut ask = |id: TensorId| asked[owners.of(id).index()] = true;
     for node in steps.iter().filter_map(|step| node_of(graph, step)) {
@@ -50,7 +63,7 @@ pub(crate) fn passed(graph: &Graph, owners: &Owners, steps: &[PlacedStep], is_ca
         }
     }
     if is_called {
-        graph.inputs.iter().chain(&graph.outputs).for_each(|id| ask(*id));
+        ends().for_each(|id| ask(*id));
     }
     let mut may = vec![true; graph.tensors.len()];
     for (index, tensor) in graph.tensors.iter().enumerate() {
@@ -62,6 +75,9 @@ pub(crate) fn passed(graph: &Graph, owners: &Owners, steps: &[PlacedStep], is_ca
     }
     for step in steps.iter().filter(|step| matches!(step, PlacedStep::Partition(_))) {
         step.outputs(graph).into_iter().for_each(|id| may[owners.of(id).index()] = false);
+    }
+    if caller == Caller::ProgramAtAddresses {
+        ends().for_each(|id| may[owners.of(*id).index()] = false);
     }
     let on_host = steps.iter().any(|step| matches!(step, PlacedStep::Node(_))) || steps.is_empty() && is_called;
     let is_passed = |index| {

@@ -8,7 +8,7 @@ use attache_graph::{Fact, Graph, TensorId};
 use attache_model::ModelLocation;
 
 use super::bands::{group, scratch_bytes};
-use super::passing::{Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
+use super::passing::{Caller, Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
 use crate::limits::exceeded;
 use crate::partition::Unit;
 use crate::partition::assign::PlacedStep;
@@ -40,18 +40,18 @@ pub(crate) struct Plan {
 
 /// Plans the arena for a run of `steps`. Removes from `steps` the reshapes whose output shares the memory of
 /// their input, and groups nodes that run together. Fails if a tensor, or the arena with the tensors that are passed
-/// by reference and the scratch memory of groups, exceeds `limits`. `is_called` says whether other subgraphs call this one.
+/// by reference and the scratch memory of groups, exceeds `limits`. `caller` is the one of this subgraph.
 pub(crate) fn plan(
     graph: &Graph,
-    (subgraph, is_called): (usize, bool),
+    (subgraph, caller): (usize, Caller),
     steps: &mut Vec<PlacedStep>,
     limits: &Limits,
 ) -> Result<Plan, Error> {
     check_variables(graph, subgraph)?;
     let owners = Owners::new(share(graph, steps));
-    let is_passed = passed(graph, &owners, steps, is_called);
+    let is_passed = passed(graph, &owners, steps, caller);
     group(graph, &owners, steps, |id| is_passed[id.index()]);
-    let needed = needed(graph, &owners, steps, |id| is_called && is_passed[id.index()]);
+    let needed = needed(graph, &owners, steps, |id| caller == Caller::Subgraph && is_passed[id.index()]);
     let (mut lifetimes, mut elsewhere) = (Vec::new(), Vec::new());
     let (mut slots, mut places) = (vec![None; graph.tensors.len()], vec![None; graph.tensors.len()]);
     for (index, steps) in needed.into_iter().enumerate() {

@@ -10,6 +10,7 @@ use attache_ops::{NOT_IMPLEMENTED, OpResolver};
 use super::Options;
 use super::bands::Bands;
 use super::inferred::Inferred;
+use super::passing::Caller;
 use super::plan::{Plan, plan};
 use super::shared_weights::SharedWeights;
 use crate::limits::working_memory;
@@ -105,7 +106,12 @@ pub(crate) fn prepare(
     }
     let mut report = delegates_report(&assignment);
     report.fallback = fault.map(|fault| fault.to_string());
-    let mut prepared = Prepared::new(graph, (subgraph, is_called), assignment.steps, &options.limits, shared)?;
+    let caller = match is_called {
+        true => Caller::Subgraph,
+        false if options.fixed_addresses => Caller::ProgramAtAddresses,
+        false => Caller::Program,
+    };
+    let mut prepared = Prepared::new(graph, (subgraph, caller), assignment.steps, &options.limits, shared)?;
     report.nodes = placement.nodes.len();
     report.nodes_delegated = placement.delegated();
     report.partitions = placement.partitions;
@@ -121,13 +127,13 @@ impl Prepared {
     /// Plans the memory of a graph with these steps, without a placement and a report.
     pub(crate) fn new(
         graph: Graph,
-        (subgraph, is_called): (usize, bool),
+        (subgraph, caller): (usize, Caller),
         mut placed: Vec<PlacedStep>,
         limits: &Limits,
         shared: &mut SharedWeights,
     ) -> Result<Self, Error> {
         let on_host = on_host(&graph, &placed);
-        let plan = plan(&graph, (subgraph, is_called), &mut placed, limits)?;
+        let plan = plan(&graph, (subgraph, caller), &mut placed, limits)?;
         let mut touched = vec![false; graph.tensors.len()];
         let ids = placed.iter().flat_map(|step| step.inputs(&graph).into_iter().chain(step.outputs(&graph)));
         ids.chain(graph.outputs.iter().copied()).for_each(|id| touched[id.index()] = true);
@@ -144,6 +150,7 @@ impl Prepared {
         };
         let steps = placed.into_iter().map(step).collect();
         let (placement, inferred, report) = Default::default();
+        let is_called = caller == Caller::Subgraph;
         Ok(Self { graph, subgraph, is_called, steps, plan, touched, on_host, placement, inferred, report })
     }
 }
