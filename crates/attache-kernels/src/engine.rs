@@ -82,7 +82,7 @@ impl<'a> Engine<'a> {
     /// Divides `data`, which consists of units of `unit` elements, into about `parts` parts of whole units, and calls `task`
     /// with the first unit and the elements of each, on the engine's threads. Operators that follow each other and divide
     /// images by rows leave each thread what its own cache has.
-    pub(crate) fn for_each_part<T: Send>(
+    pub fn for_each_part<T: Send>(
         &self,
         data: &mut [T],
         unit: usize,

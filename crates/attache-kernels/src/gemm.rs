@@ -2,7 +2,8 @@
 //!
 //! Weights are packed into panels of two vectors along N. Each panel consists of its bias followed by its weights at k
 //! = 0, 1, …. Activations are read in place. A tile of up to `Simd::ROWS` rows times one panel stays in registers over
-//! all of K. Convolution uses the same tile; there, K consists of separate segments in memory.
+//! all of K; tiles of one or two rows take several panels, so that enough sums are independent of each other. Convolution
+//! uses the same tiles; there, K consists of separate segments in memory.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
 use std::ops::Range;
@@ -109,9 +110,22 @@ impl PackedMatrix {
         panel * PANEL_VECTORS * self.isa.lanes() * (self.depth + 1)
     }
 
-    fn panel(&self, panel: usize) -> &[f32] {
-        let start = self.offset(panel);
-        &self.values[start..start + self.width(panel) * (self.depth + 1)]
+    /// Returns the number of panels, from the first of `panels` on, that a tile of `rows` rows computes at once. Several have
+    /// full width.
+    fn together(&self, rows: usize, panels: &Range<usize>) -> usize {
+        let most = match rows {
+            _ if cfg!(attache_small) => 1,
+            1 => 4,
+            2 => 2,
+            _ => 1,
+        };
+        let lanes = self.isa.lanes();
+        let full = (self.outputs + lanes - 1) / (PANEL_VECTORS * lanes);
+        match full.min(panels.end).saturating_sub(panels.start) {
+            found if found >= most => most,
+            found if found >= 2 => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -128,9 +142,6 @@ pub struct StridedMatrix<'a> {
     pub strides: [usize; 2],
 }
 
-/// Outputs, and terms of each, that are brought into the order of a panel at once.
-const BLOCK: usize = 8;
-
 impl StridedMatrix<'_> {
     /// Checks that there are values for all outputs.
     ///
@@ -144,62 +155,49 @@ impl StridedMatrix<'_> {
         }
     }
 
+    /// Returns the number of columns, from the first on, by which rows can be multiplied as they lie.
+    #[cfg(not(attache_small))]
+    fn columns_unpacked(&self, isa: Isa) -> usize {
+        match self.strides {
+            [_, 1] => self.outputs,
+            [1, step] if step >= self.outputs => self.outputs / isa.lanes() * isa.lanes(),
+            _ => 0,
+        }
+    }
+
     /// Writes the terms of the outputs `columns` into the lines of a panel, of `width` elements each. What belongs to no
     /// column is not modified.
     fn pack_panel(&self, isa: Isa, columns: Range<usize>, width: usize, lines: &mut [f32]) {
         match cfg!(attache_small) {
-            true => self.pack_columns(columns, width, lines),
+            true => self.pack_terms(columns, 0..self.depth, width, lines),
             false => isa.dispatch(Packing { stored: self, columns, width, lines }),
         }
     }
 
-    /// Does what [`Self::pack_panel`] does, with the instruction set of its caller.
+    /// Writes the lines of a panel where they are parts of the rows of the matrix.
     #[inline(always)]
-    fn pack_columns(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
-        let Self { values, depth, strides: [apart, step], .. } = *self;
-        let of = |output: usize| &values[(output * apart).min(values.len())..];
-        if apart == 1 && (step >= columns.len() || depth == 1) && !cfg!(attache_small) {
-            // A line of the panel is a part of a row of the matrix.
-            let rows = of(columns.start).chunks(step.max(columns.len()));
-            for (line, row) in lines.chunks_exact_mut(width).zip(rows).take(depth) {
-                let (line, row) = (&mut line[..columns.len()], &row[..columns.len()]);
-                // Lines of a constant length are copied without a call.
-                match line.len() {
-                    32 => line[..32].copy_from_slice(&row[..32]),
-                    16 => line[..16].copy_from_slice(&row[..16]),
-                    _ => line.copy_from_slice(row),
-                }
-            }
-            return;
-        }
-        let whole = if step == 1 && !cfg!(attache_small) { columns.len() / BLOCK * BLOCK } else { 0 };
-        for lane in (0..whole).step_by(BLOCK) {
-            let rows: [&[f32]; BLOCK] = std::array::from_fn(|row| &of(columns.start + lane + row)[..depth]);
-            for (index, lines) in lines.chunks_mut(width * BLOCK).enumerate() {
-                turn(std::array::from_fn(|row| &rows[row][index * BLOCK..]), lines, [lane, width]);
-            }
-        }
-        for (lane, output) in columns.enumerate().skip(whole) {
-            let targets = lines.iter_mut().skip(lane).step_by(width);
-            for (target, value) in targets.zip(of(output).iter().step_by(step.max(1))).take(depth) {
-                *target = *value;
+    fn pack_rows(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
+        let rows = self.values[columns.start.min(self.values.len())..].chunks(self.strides[1].max(columns.len()));
+        for (line, row) in lines.chunks_exact_mut(width).zip(rows).take(self.depth) {
+            let (line, row) = (&mut line[..columns.len()], &row[..columns.len()]);
+            // Lines of a constant length are copied without a call.
+            match line.len() {
+                32 => line[..32].copy_from_slice(&row[..32]),
+                16 => line[..16].copy_from_slice(&row[..16]),
+                _ => line.copy_from_slice(row),
             }
         }
     }
-}
 
-/// Writes the first terms of outputs, at most [`BLOCK`], into lines of `width` elements, each from `lane` on.
-#[inline(always)]
-fn turn(rows: [&[f32]; BLOCK], lines: &mut [f32], [lane, width]: [usize; 2]) {
-    let mut block = [[0f32; BLOCK]; BLOCK];
-    for (column, row) in rows.into_iter().enumerate() {
-        match row.first_chunk::<BLOCK>() {
-            Some(row) => (0..BLOCK).for_each(|k| block[k][column] = row[k]),
-            None => row.iter().enumerate().for_each(|(k, value)| block[k][column] = *value),
+    /// Writes these terms of the outputs `columns` into lines of `width` elements, one by one.
+    #[inline(always)]
+    fn pack_terms(&self, columns: Range<usize>, terms: Range<usize>, width: usize, lines: &mut [f32]) {
+        let [apart, step] = self.strides;
+        for (lane, output) in columns.enumerate() {
+            for term in terms.clone() {
+                lines[term * width + lane] = self.values[output * apart + term * step];
+            }
         }
-    }
-    for (line, block) in lines.chunks_exact_mut(width).zip(block) {
-        line[lane..lane + BLOCK].copy_from_slice(&block);
     }
 }
 
@@ -215,8 +213,30 @@ impl Multiversioned for Packing<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        self.stored.pack_columns(self.columns, self.width, self.lines);
+    fn run<S: Simd>(self, simd: S) {
+        let Self { stored, columns, width, lines } = self;
+        let StridedMatrix { values, depth, strides: [apart, step], .. } = *stored;
+        if depth == 0 {
+            return;
+        }
+        if apart == 1 && (step >= columns.len() || depth == 1) {
+            return stored.pack_rows(columns, width, lines);
+        }
+        let [lanes, terms] =
+            [columns.len(), depth].map(|extent| if step == 1 { extent / S::BLOCK * S::BLOCK } else { 0 });
+        assert!(columns.len() <= width && depth * width <= lines.len(), "lines for every term");
+        for lane in (0..lanes).step_by(S::BLOCK) {
+            for term in (0..terms).step_by(S::BLOCK) {
+                // SAFETY: the matrix was checked to have these outputs, and the panel has their lines.
+                unsafe {
+                    let from = values.as_ptr().add((columns.start + lane) * apart + term);
+                    simd.transpose(from, apart, lines.as_mut_ptr().add(term * width + lane), width);
+                }
+            }
+        }
+        let whole = columns.start + lanes;
+        stored.pack_terms(columns.start..whole, terms..depth, width, lines);
+        stored.pack_terms(whole..columns.end, 0..depth, width, &mut lines[lanes..]);
     }
 }
 
@@ -275,9 +295,10 @@ pub fn gemm(
     });
 }
 
-/// Computes `C[m, n] = Σₖ A[m, k] × W[n, k]` for `rows` rows of `a`, without a gap between rows, as [`gemm`] does, by weights
-/// that are used once. Each panel is packed right before it is used, in memory that stays in the cache, instead of all of
-/// them before the first.
+/// Computes `C[m, n] = Σₖ A[m, k] × W[n, k]` for `rows` rows of `a`, without a gap between rows, by weights that are used
+/// once. A few rows are multiplied by the weights as they lie, where the terms of an output or those of a column are adjacent.
+/// For others each panel is packed right before it is used, in memory that stays in the cache, instead of all of them before
+/// the first.
 ///
 /// # Panics
 ///
@@ -293,13 +314,31 @@ pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<
     let isa = engine.isa;
     let full = PANEL_VECTORS * isa.lanes();
     let (panels, target) = (outputs.div_ceil(full), Shared(c.as_mut_ptr()));
-    let nanoseconds = (outputs * depth * (rows + 8)) as f64 / (4 * isa.lanes()) as f64;
+    let unpacked = if rows <= MOST_UNPACKED { weights.columns_unpacked(isa) } else { 0 };
+    let reading = if unpacked > 0 { 3 } else { 8 };
+    let nanoseconds = (outputs * depth * (rows + reading)) as f64 / (4 * isa.lanes()) as f64;
     let parts = engine.tasks(nanoseconds, panels);
     engine.for_each(parts, |part| {
+        let columns = portion(panels, parts, part);
+        let columns = columns.start * full..(columns.end * full).min(outputs);
+        let before = columns.start..columns.end.min(unpacked);
+        if !before.is_empty() {
+            // SAFETY: A and C have every row; tasks write disjoint columns.
+            isa.dispatch(Unpacked {
+                rows,
+                a,
+                weights,
+                columns: before,
+                c: Target { start: target.get(), stride: outputs },
+            });
+        }
+        if columns.end <= unpacked {
+            return;
+        }
         let widest = full.min(outputs.next_multiple_of(isa.lanes()));
         scratch::with(widest * (depth + 1), |panel: &mut [f32]| {
-            for index in portion(panels, parts, part) {
-                let columns = index * full..((index + 1) * full).min(outputs);
+            for start in (columns.start.max(unpacked)..columns.end).step_by(full) {
+                let columns = start..(start + full).min(columns.end);
                 let width = columns.len().next_multiple_of(isa.lanes());
                 let panel = &mut panel[..width * (depth + 1)];
                 panel[..width].fill(0.0);
@@ -308,10 +347,130 @@ pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<
                 let c = Target { start: unsafe { target.get().add(columns.start) }, stride: outputs };
                 let a = Rows { start: a.as_ptr(), stride: depth, segments: &[0], length: depth };
                 let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-                isa.dispatch(Pass { a, c, rows, panel, columns: columns.len(), clamp });
+                isa.dispatch(Pass { a, c, rows, panels: panel, distance: 0, columns: columns.len(), clamp });
             }
         });
     });
+}
+
+/// Maximum number of rows that are multiplied by weights as they lie. Packing takes less time than reading them again.
+#[cfg(not(attache_small))]
+const MOST_UNPACKED: usize = 4;
+
+/// Kernel that multiplies at most [`MOST_UNPACKED`] rows of A by columns of weights as they lie.
+#[cfg(not(attache_small))]
+struct Unpacked<'a> {
+    rows: usize,
+    a: &'a [f32],
+    weights: StridedMatrix<'a>,
+    /// Columns before [`StridedMatrix::columns_unpacked`].
+    columns: Range<usize>,
+    c: Target<f32>,
+}
+
+#[cfg(not(attache_small))]
+impl Multiversioned for Unpacked<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        macro_rules! rows {
+            ($($rows:literal)*) => {
+                match self.rows {
+                    $($rows if self.weights.strides[1] == 1 => simd.vectorize(DotProducts::<$rows>(&self)),)*
+                    $($rows => self.sums::<S, $rows>(simd),)*
+                    _ => unreachable!("few rows"),
+                }
+            };
+        }
+        rows!(1 2 3 4)
+    }
+}
+
+#[cfg(not(attache_small))]
+impl Unpacked<'_> {
+    /// Adds whole rows of the weights, of which columns are adjacent.
+    #[inline(always)]
+    fn sums<S: Simd, const ROWS: usize>(&self, simd: S) {
+        let mut column = self.columns.start;
+        while column < self.columns.end {
+            column += match (self.columns.end - column) / S::LANES {
+                8.. if ROWS == 1 => simd.vectorize(Sums::<ROWS, 8> { of: self, column }),
+                4.. if ROWS <= 2 => simd.vectorize(Sums::<ROWS, 4> { of: self, column }),
+                2.. => simd.vectorize(Sums::<ROWS, 2> { of: self, column }),
+                _ => simd.vectorize(Sums::<ROWS, 1> { of: self, column }),
+            };
+        }
+    }
+}
+
+/// Kernel that computes `ROWS` rows of `VECTORS` vectors of columns, from `column` on, of weights whose columns are adjacent.
+/// Returns the number of columns.
+#[cfg(not(attache_small))]
+struct Sums<'p, 'a, const ROWS: usize, const VECTORS: usize> {
+    of: &'p Unpacked<'a>,
+    column: usize,
+}
+
+#[cfg(not(attache_small))]
+impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Sums<'_, '_, ROWS, VECTORS> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> usize {
+        let (Unpacked { a, c, .. }, StridedMatrix { values, depth, strides, .. }) = (self.of, self.of.weights);
+        let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
+        // SAFETY: the weights were checked to have these columns, A and C to have `ROWS` rows.
+        unsafe {
+            let weights = values.as_ptr().add(self.column);
+            for k in 0..depth {
+                let (a, weights) = (a.as_ptr().add(k), weights.add(k * strides[1]));
+                add_products(simd, a, depth, weights, PANEL_VECTORS * S::LANES, &mut sums);
+            }
+            for (r, sums) in sums.into_iter().enumerate() {
+                let c = c.start.add(r * c.stride + self.column);
+                sums.into_iter().enumerate().for_each(|(v, sum)| simd.store(c.add(v * S::LANES), sum));
+            }
+        }
+        VECTORS * S::LANES
+    }
+}
+
+/// Kernel that computes `ROWS` rows of columns of weights whose terms are adjacent.
+#[cfg(not(attache_small))]
+struct DotProducts<'p, 'a, const ROWS: usize>(&'p Unpacked<'a>);
+
+#[cfg(not(attache_small))]
+impl<const ROWS: usize> Multiversioned for DotProducts<'_, '_, ROWS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Unpacked { a, weights: StridedMatrix { values, depth, strides, .. }, ref columns, c, .. } = *self.0;
+        let (whole, rest) = (depth / S::LANES * S::LANES, depth % S::LANES);
+        for column in columns.clone() {
+            let mut sums = [simd.splat(0.0); ROWS];
+            // SAFETY: the weights were checked to have this column, A and C to have `ROWS` rows.
+            unsafe {
+                let (a, weights) = (a.as_ptr(), values.as_ptr().add(column * strides[0]));
+                for k in (0..whole).step_by(S::LANES) {
+                    let terms = simd.load(weights.add(k));
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        *sum = simd.multiply_add(simd.load(a.add(r * depth + k)), terms, *sum);
+                    }
+                }
+                if rest > 0 {
+                    let terms = simd.load_partial(weights.add(whole), rest);
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        *sum = simd.multiply_add(simd.load_partial(a.add(r * depth + whole), rest), terms, *sum);
+                    }
+                }
+                for (r, sum) in sums.into_iter().enumerate() {
+                    c.start.add(r * c.stride + column).write(simd.sum(sum));
+                }
+            }
+        }
+    }
 }
 
 /// Rows of a task below which panels are divided instead: several tiles of most instruction sets.
@@ -486,23 +645,30 @@ impl Matrix<f32, (f32, f32)> for PackedMatrix {
         _: [usize; 2],
     ) {
         debug_assert_eq!(a.segments.len() * a.length, self.depth);
-        for panel in panels {
-            let columns = self.columns(panel);
+        let mut panels = panels;
+        while !panels.is_empty() {
+            let group = panels.start..panels.start + self.together(rows, &panels);
+            let columns = self.columns(group.start).start..self.columns(group.end - 1).end;
             // SAFETY: the column is within C.
             let start = unsafe { c.start.add(columns.start) };
             let c = Target { start, ..c };
-            let pass = Pass { a, c, rows, panel: self.panel(panel), columns: columns.len(), clamp: *clamp };
+            let values = &self.values[self.offset(group.start)..];
+            let distance = self.offset(1);
+            let pass = Pass { a, c, rows, panels: values, distance, columns: columns.len(), clamp: *clamp };
             self.isa.dispatch(pass);
+            panels.start = group.end;
         }
     }
 }
 
-/// Kernel that multiplies `rows` rows of A by one panel.
+/// Kernel that multiplies `rows` rows of A by one panel, or by a few of full width.
 struct Pass<'a> {
     a: Rows<'a, f32>,
     c: Target<f32>,
     rows: usize,
-    panel: &'a [f32],
+    panels: &'a [f32],
+    /// The distance between the starts of adjacent panels, in elements.
+    distance: usize,
     columns: usize,
     clamp: (f32, f32),
 }
@@ -531,6 +697,12 @@ impl Pass<'_> {
         macro_rules! heights {
             ($($rows:literal)*) => {
                 match rows {
+                    #[cfg(not(attache_small))]
+                    1 if self.columns > 6 * S::LANES => simd.vectorize(Tile::<1, 8> { pass: self, a, c }),
+                    #[cfg(not(attache_small))]
+                    1 if self.columns > 2 * S::LANES => simd.vectorize(Tile::<1, 4> { pass: self, a, c }),
+                    #[cfg(not(attache_small))]
+                    2 if self.columns > 2 * S::LANES => simd.vectorize(Tile::<2, 4> { pass: self, a, c }),
                     $($rows if $rows <= S::ROWS && self.columns > S::LANES => {
                         simd.vectorize(Tile::<$rows, 2> { pass: self, a, c })
                     })*
@@ -555,15 +727,15 @@ impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, RO
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Pass { a: rows, c: target, panel, columns, clamp, .. } = *self.pass;
-        let width = VECTORS * S::LANES;
-        // SAFETY: the panel contains its bias and `depth` further lines of `width` elements; `multiply`'s caller
+        let Pass { a: rows, c: target, panels, distance, columns, clamp, .. } = *self.pass;
+        let width = VECTORS.min(PANEL_VECTORS) * S::LANES;
+        // SAFETY: each panel contains its bias and `depth` further lines of `width` elements; `multiply`'s caller
         // guarantees A and C, and the last vector stores only the columns that exist.
         unsafe {
-            let mut weights = panel.as_ptr();
+            let mut weights = panels.as_ptr();
             let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
             for v in 0..VECTORS {
-                let bias = simd.load(weights.add(v * S::LANES));
+                let bias = simd.load(weights.add(place::<S>(v, distance)));
                 for row in &mut sums {
                     row[v] = bias;
                 }
@@ -573,12 +745,12 @@ impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, RO
                 let (mut a, mut rest) = (self.a.add(*segment), rows.length);
                 while rest >= UNROLLED {
                     for k in 0..UNROLLED {
-                        add_products(simd, a.add(k), rows.stride, weights.add(k * width), &mut sums);
+                        add_products(simd, a.add(k), rows.stride, weights.add(k * width), distance, &mut sums);
                     }
                     (a, weights, rest) = (a.add(UNROLLED), weights.add(UNROLLED * width), rest - UNROLLED);
                 }
                 for _ in 0..rest {
-                    add_products(simd, a, rows.stride, weights, &mut sums);
+                    add_products(simd, a, rows.stride, weights, distance, &mut sums);
                     (a, weights) = (a.add(1), weights.add(width));
                 }
             }
@@ -601,24 +773,31 @@ impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Tile<'_, '_, RO
 /// Terms of the sums of a tile that are added in one turn of a loop.
 const UNROLLED: usize = if cfg!(attache_small) { 1 } else { 4 };
 
-/// Adds one term to each sum of a tile: the products of the elements of A at `a`, `stride` elements apart, with the line of
-/// the panel at `weights`.
+/// Returns where the vector of columns `v` of a tile lies in a line of its panels, which are `distance` elements apart.
+#[inline(always)]
+fn place<S: Simd>(v: usize, distance: usize) -> usize {
+    v / PANEL_VECTORS * distance + v % PANEL_VECTORS * S::LANES
+}
+
+/// Adds one term to each sum of a tile: the products of the elements of A at `a`, `stride` elements apart, with a line of
+/// each of the panels, the first of which is at `weights`; they are `distance` elements apart.
 ///
 /// # Safety
-/// An element of A must be readable for each row, and a whole line at `weights`.
+/// An element of A must be readable for each row, and the whole lines.
 #[inline(always)]
 unsafe fn add_products<S: Simd, const ROWS: usize, const VECTORS: usize>(
     simd: S,
     a: *const f32,
     stride: usize,
     weights: *const f32,
+    distance: usize,
     sums: &mut [[S::Vector; VECTORS]; ROWS],
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let mut column = [simd.splat(0.0); VECTORS];
         for (v, column) in column.iter_mut().enumerate() {
-            *column = simd.load(weights.add(v * S::LANES));
+            *column = simd.load(weights.add(place::<S>(v, distance)));
         }
         for (r, sums) in sums.iter_mut().enumerate() {
             let x = simd.splat(*a.add(r * stride));
@@ -672,11 +851,11 @@ mod tests {
     }
 
     #[test]
-    fn weights_used_once_give_the_bits_of_packed_ones() {
+    fn weights_used_once_give_what_packed_ones_do() {
         let (pool, mut random) = (attache_base::Pool::new(3), Random::new(3));
         for isa in Isa::available() {
             for round in 0..60 {
-                let [rows, depth, outputs] = [1 + random.below(5), 1 + random.below(90), 1 + random.below(150)];
+                let [rows, depth, outputs] = [1 + random.below(6), 1 + random.below(90), 1 + random.below(400)];
                 let (a, values) = (random.floats(rows * depth), random.floats(outputs * depth));
                 let strides = if round % 2 == 0 { [1, outputs] } else { [depth, 1] };
                 let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &values, strides, None);
@@ -685,7 +864,12 @@ mod tests {
                 let engine = Engine { isa, parallel: &pool };
                 gemm(engine, rows, &a, depth, &matrix, &mut packed, outputs, everything);
                 gemm_once(engine, rows, &a, StridedMatrix { values: &values, outputs, depth, strides }, &mut once);
-                assert_eq!(once, packed, "{} {rows}x{depth}x{outputs}, {strides:?}", isa.name());
+                let case = || format!("{} {rows}x{depth}x{outputs}, {strides:?}", isa.name());
+                // Where the terms are adjacent, few sums are added in another order.
+                match rows <= MOST_UNPACKED && strides[1] == 1 {
+                    true => assert_close(&once, &packed, 1e-5, case),
+                    false => assert_eq!(once, packed, "{}", case()),
+                }
             }
         }
     }

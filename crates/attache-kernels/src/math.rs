@@ -1,6 +1,8 @@
 //! Scalar functions that vectorize in loops over slices: no branches, no library calls, and NaN for NaN inputs.
 #![allow(unsafe_code)] // A conversion of floats that fit.
 
+use crate::simd::Simd;
+
 /// Returns `min(max(x, lower), upper)`; NaN if `x` is NaN.
 #[inline(always)]
 pub(crate) fn clamp(x: f32, lower: f32, upper: f32) -> f32 {
@@ -21,70 +23,90 @@ pub(crate) fn nearest(x: f32) -> (i32, i32) {
     (shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i32, distance.to_bits() as i32)
 }
 
+/// Returns a × b + c, with one rounding where the instruction set has such an operation.
+#[inline(always)]
+fn multiply_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
+    if S::FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Returns the value of a polynomial, whose coefficients begin with that of the highest power.
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
+    let mut value = coefficients[0];
+    for coefficient in &coefficients[1..] {
+        value = multiply_add::<S>(value, x, *coefficient);
+    }
+    value
+}
+
+/// Returns n and eʳ with x = n ln 2 + r and |r| ≤ ln 2 / 2, for numbers of at most 2²¹ in magnitude. n is in the low bits of
+/// the first number's mantissa. eʳ is a minimax polynomial of degree 7.
+#[inline(always)]
+fn power_and_rest<S: Simd>(x: f32) -> (f32, f32) {
+    let shifted = multiply_add::<S>(x, std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = multiply_add::<S>(n, 2.121_944_4e-4, multiply_add::<S>(n, -0.693_359_4, x));
+    let coefficients = [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5, 1.0, 1.0];
+    (shifted, polynomial::<S, 8>(r, coefficients))
+}
+
 /// Returns eˣ with an error of at most 2 ulp; infinity above 88.73, 0 below about −103.97.
 ///
-/// x = n ln 2 + r with |r| ≤ ln 2 / 2. eʳ is a minimax polynomial of degree 6. 2ⁿ is constructed from exponent bits in
-/// two halves, so that results down to the smallest denormal are correct.
+/// 2ⁿ is constructed from exponent bits in two halves, so that results down to the smallest denormal are correct.
 #[inline(always)]
-pub(crate) fn exp(x: f32) -> f32 {
-    let bounded = clamp(x, -104.0, 89.0);
-    let shifted = bounded * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = (bounded - n * 0.693_359_4) + n * 2.121_944_4e-4;
-    let mut p = 1.987_569_1e-4;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 0.5;
-    let e = (p * r * r + r) + 1.0;
+pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
+    // Products that are too small for a float take many times longer.
+    let vanishes = x < -104.0;
+    let bounded = if vanishes { 0.0 } else { x };
+    let bounded = if bounded > 89.0 { 89.0 } else { bounded };
+    let (shifted, e) = power_and_rest::<S>(bounded);
     let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let half = n >> 1;
     let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
     let y = e * power(half) * power(n - half);
+    let y = if vanishes { 0.0 } else { y };
     if x.is_nan() { x } else { y }
+}
+
+/// Returns eˣ as [`exp`] does for x between −87.3 and 88; 0 below, e⁸⁸ above.
+#[inline(always)]
+pub(crate) fn exp_between<S: Simd>(x: f32) -> f32 {
+    const LEAST: f32 = -87.3;
+    let (shifted, e) = power_and_rest::<S>(clamp(x, LEAST, 88.0));
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1f32.to_bits()));
+    if x < LEAST { 0.0 } else { e * power }
 }
 
 /// Returns the logistic function 1 / (1 + e⁻ˣ).
 #[inline(always)]
-pub(crate) fn logistic(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+pub(crate) fn logistic<S: Simd>(x: f32) -> f32 {
+    1.0 / (1.0 + exp_between::<S>(-x))
 }
 
-/// Returns tanh x, computed as an odd polynomial for |x| < 0.3 and from 1 − 2 / (e²ˣ + 1) elsewhere.
+/// Returns tanh x with a relative error of at most 4e-7: x P(x²) / Q(x²), by the least relative error for |x| ≤ 9.1, beyond
+/// which it is ±1.
 #[inline(always)]
-pub(crate) fn tanh(x: f32) -> f32 {
-    let a = x.abs();
+pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
+    let x = clamp(x, -9.1, 9.1);
     let s = x * x;
-    // Taylor series up to x¹³. At 0.3 the first omitted term is below 1e-9 of the result.
-    let mut p = 21_844.0 / 6_081_075.0;
-    p = p * s - 1_382.0 / 155_925.0;
-    p = p * s + 62.0 / 2_835.0;
-    p = p * s - 17.0 / 315.0;
-    p = p * s + 2.0 / 15.0;
-    p = p * s - 1.0 / 3.0;
-    let near = x + x * s * p;
-    let far = (1.0 - 2.0 / (exp(2.0 * a) + 1.0)).copysign(x);
-    if a < 0.3 { near } else { far }
+    let p = polynomial::<S, 5>(s, [1.317_774_9e-8, 2.048_137_3e-5, 3.487_823_3e-3, 1.337_448_7e-1, 1.0]);
+    let q = polynomial::<S, 5>(s, [7.704_145e-7, 3.272_939_6e-4, 2.584_743_7e-2, 4.670_78e-1, 1.0]);
+    clamp(x * (p / q), -1.0, 1.0)
 }
 
 /// Returns eˣ − 1, computed by its Taylor series for |x| < 0.25.
 #[inline(always)]
-pub(crate) fn exp_minus_one(x: f32) -> f32 {
-    let mut p = 1.0 / 720.0;
-    p = p * x + 1.0 / 120.0;
-    p = p * x + 1.0 / 24.0;
-    p = p * x + 1.0 / 6.0;
-    p = p * x + 0.5;
-    let near = x + x * x * p;
-    if x.abs() < 0.25 { near } else { exp(x) - 1.0 }
+pub(crate) fn exp_minus_one<S: Simd>(x: f32) -> f32 {
+    let p = polynomial::<S, 5>(x, [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5]);
+    let near = multiply_add::<S>(x * x, p, x);
+    if x.abs() < 0.25 { near } else { exp_between::<S>(x) - 1.0 }
 }
 
 /// Returns ln x; NaN below zero, −∞ at zero.
 ///
 /// x = 2ⁿ m with m in [√½, √2); ln m = 2 artanh(s) by its series in s = (m − 1) / (m + 1).
 #[inline(always)]
-pub(crate) fn ln(x: f32) -> f32 {
+pub(crate) fn ln<S: Simd>(x: f32) -> f32 {
     let denormal = x < f32::MIN_POSITIVE;
     let scaled = if denormal { x * 8_388_608.0 } else { x };
     let bits = (scaled.to_bits() as i32).wrapping_sub(0x3f35_04f3); // √½
@@ -92,10 +114,7 @@ pub(crate) fn ln(x: f32) -> f32 {
     let m = f32::from_bits(((bits & 0x007f_ffff).wrapping_add(0x3f35_04f3)) as u32);
     let s = (m - 1.0) / (m + 1.0);
     let t = s * s;
-    let mut p = 1.0 / 9.0;
-    p = p * t + 1.0 / 7.0;
-    p = p * t + 1.0 / 5.0;
-    p = p * t + 1.0 / 3.0;
+    let p = polynomial::<S, 4>(t, [1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0]);
     // ln m = 2s + 2s·t·p, and 2s = f − s·f with f = m − 1, so the leading term is exact.
     let f = m - 1.0;
     let logarithm = f - s * (f - 2.0 * t * p);
@@ -108,28 +127,15 @@ pub(crate) fn ln(x: f32) -> f32 {
 /// Returns the error function of x, with a relative error of at most 4e-7 at every magnitude. Denormal
 /// results are within half an ulp.
 ///
-/// Near zero it is the Taylor series up to x¹⁵; at 0.75 the first omitted term is below 2e-8 of the result. Elsewhere
-/// it is Abramowitz and Stegun, 7.1.26, whose absolute error of 1.5e-7 is small relative to the result there.
+/// It is x P(x²) / Q(x²), by the least relative error for |x| ≤ 3.92, beyond which it is ±1.
 #[inline(always)]
-pub(crate) fn erf(x: f32) -> f32 {
-    let a = x.abs();
+pub(crate) fn erf<S: Simd>(x: f32) -> f32 {
+    let x = clamp(x, -3.92, 3.92);
     let s = x * x;
-    let mut q = -1.0 / 75_600.0;
-    q = q * s + 1.0 / 9360.0;
-    q = q * s - 1.0 / 1320.0;
-    q = q * s + 1.0 / 216.0;
-    q = q * s - 1.0 / 42.0;
-    q = q * s + 1.0 / 10.0;
-    q = q * s - 1.0 / 3.0;
-    let near = x * ((q * s + 1.0) * std::f32::consts::FRAC_2_SQRT_PI);
-    let t = 1.0 / (1.0 + 0.327_591_1 * a);
-    let mut p = 1.061_405_4;
-    p = p * t - 1.453_152_1;
-    p = p * t + 1.421_413_7;
-    p = p * t - 0.284_496_74;
-    p = p * t + 0.254_829_6;
-    let far = (1.0 - p * t * exp(-a * a)).copysign(x);
-    if a < 0.75 { near } else { far }
+    let p =
+        [2.050_113_6e-6, 2.848_791e-4, 3.765_462_2e-3, 5.274_825e-2, 1.904_028_8e-1, std::f32::consts::FRAC_2_SQRT_PI];
+    let q = [3.809_179_5e-5, 1.162_497_6e-3, 1.496_890_8e-2, 1.141_076_3e-1, 5.020_729_3e-1, 1.0];
+    clamp(x * (polynomial::<S, 6>(s, p) / polynomial::<S, 6>(s, q)), -1.0, 1.0)
 }
 
 /// Combines all elements with `step` by tree reduction, which repeatedly combines the two halves of the
@@ -161,6 +167,7 @@ pub(crate) fn truncated(x: f32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::{erf, truncated};
+    use crate::simd::Portable;
 
     /// The series of erf in f64; 1 where it has converged to 1.
     fn reference(x: f64) -> f64 {
@@ -182,12 +189,12 @@ mod tests {
         for bits in (0..f32::INFINITY.to_bits()).step_by(1 << 14).flat_map(|bits| [bits, bits + 1, bits + 0x3fff]) {
             let x = f32::from_bits(bits);
             let expected = reference(f64::from(x));
-            let error = (f64::from(erf(x)) - expected).abs();
-            assert!(error <= 4e-7 * expected + 0.5 * least, "erf({x:e}) = {:e}, not {expected:e}", erf(x));
-            assert_eq!(erf(-x).to_bits(), (-erf(x)).to_bits(), "erf is odd, at {x:e}");
+            let error = (f64::from(erf::<Portable>(x)) - expected).abs();
+            assert!(error <= 4e-7 * expected + 0.5 * least, "erf({x:e}) = {:e}, not {expected:e}", erf::<Portable>(x));
+            assert_eq!(erf::<Portable>(-x).to_bits(), (-erf::<Portable>(x)).to_bits(), "erf is odd, at {x:e}");
         }
-        assert_eq!((erf(f32::INFINITY), erf(f32::NEG_INFINITY)), (1.0, -1.0));
-        assert!(erf(f32::NAN).is_nan());
+        assert_eq!((erf::<Portable>(f32::INFINITY), erf::<Portable>(f32::NEG_INFINITY)), (1.0, -1.0));
+        assert!(erf::<Portable>(f32::NAN).is_nan());
     }
 
     #[test]

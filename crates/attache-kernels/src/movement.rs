@@ -1,7 +1,13 @@
 //! Data movement kernels (strided copies, transposes, tiling, padding) for elements of any `Copy` type,
 //! with dense outputs, and concatenation of bytes.
+#![allow(unsafe_code)] // Blocks of a strided plane, which are no slices.
 
-use crate::Engine;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use crate::simd::{Multiversioned, Simd};
+use crate::{Engine, Isa};
 
 /// Bytes that one thread moves in a nanosecond.
 const SPEED: f64 = 8.0;
@@ -12,7 +18,7 @@ const SPEED: f64 = 8.0;
 /// # Panics
 ///
 /// Panics if an index is outside of the source, or if the lengths of the slices do not match.
-pub fn copy_strided<T: Copy + Send + Sync>(
+pub fn copy_strided<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     offset: i64,
@@ -70,7 +76,7 @@ impl StridedCopy {
     /// # Panics
     ///
     /// Panics if an index is outside of the source, or if the target has another number of elements.
-    pub fn run<T: Copy + Send + Sync>(&self, engine: Engine, source: &[T], target: &mut [T]) {
+    pub fn run<T: Pod + Send + Sync>(&self, engine: Engine, source: &[T], target: &mut [T]) {
         assert_eq!(target.len(), self.elements, "the target has its extents");
         if target.is_empty() {
             return;
@@ -80,18 +86,18 @@ impl StridedCopy {
         let extent = self.axes.first().map_or(1, |axis| axis.0);
         let parts = engine.tasks(size_of_val(target) as f64 / SPEED, extent);
         if parts == 1 || cfg!(attache_small) {
-            return copy_axes(source, self.offset, &self.axes, target);
+            return copy_axes(engine.isa, source, self.offset, &self.axes, target);
         }
         let unit = target.len() / extent;
         engine.for_each_part(target, unit, parts, |first, target| {
             let mut axes = self.axes.clone();
             axes[0].0 = target.len() / unit;
-            copy_axes(source, self.offset + first as isize * axes[0].1, &axes, target);
+            copy_axes(engine.isa, source, self.offset + first as isize * axes[0].1, &axes, target);
         });
     }
 }
 
-fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], target: &mut [T]) {
+fn copy_axes<T: Pod>(isa: Isa, source: &[T], offset: isize, axes: &[(usize, isize)], target: &mut [T]) {
     match *axes {
         [] => target[0] = source[offset as usize],
         [(extent, 1)] => target.copy_from_slice(&source[offset as usize..][..extent]),
@@ -101,27 +107,127 @@ fn copy_axes<T: Copy>(source: &[T], offset: isize, axes: &[(usize, isize)], targ
                 *value = source[(offset + index as isize * stride) as usize];
             }
         }
-        [(rows, 1), (columns, stride)] => transpose_plane(source, offset, rows, columns, stride, target),
+        [(rows, 1), (columns, stride)] => transpose_plane(isa, source, offset, [rows, columns], stride, target),
         [(extent, stride), ref inner @ ..] => {
             for (index, part) in target.chunks_exact_mut(target.len() / extent).enumerate() {
-                copy_axes(source, offset + index as isize * stride, inner, part);
+                copy_axes(isa, source, offset + index as isize * stride, inner, part);
             }
         }
     }
 }
 
-/// Copies `source[offset + row + column × stride]` to element `[row, column]` of the dense `target`. Goes
-/// through the plane in tiles, so that the cache lines of both sides stay in the L1 cache.
-fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: usize, stride: isize, target: &mut [T]) {
-    const TILE: usize = 16;
-    for first_row in (0..rows).step_by(TILE) {
-        for first in (0..columns).step_by(TILE) {
-            for row in first_row..rows.min(first_row + TILE) {
-                let part = &mut target[row * columns + first..row * columns + columns.min(first + TILE)];
-                for (index, value) in part.iter_mut().enumerate() {
+/// Copies `source[offset + row + column × stride]` to element `[row, column]` of the dense `target`.
+fn transpose_plane<T: Pod>(
+    isa: Isa,
+    source: &[T],
+    offset: isize,
+    [rows, columns]: [usize; 2],
+    stride: isize,
+    target: &mut [T],
+) {
+    let (Ok(start), Ok(step), false) = (usize::try_from(offset), usize::try_from(stride), cfg!(attache_small)) else {
+        return transpose_part(source, offset, [0..rows, 0..columns], columns, stride, target);
+    };
+    match (rows, columns) {
+        (_, 2) => return interleave::<T, 2>(&source[start..], rows, step, target),
+        (_, 3) => return interleave::<T, 3>(&source[start..], rows, step, target),
+        (_, 4) => return interleave::<T, 4>(&source[start..], rows, step, target),
+        (2, _) if step == 2 => return part::<T, 2>(&source[start..], columns, target),
+        (3, _) if step == 3 => return part::<T, 3>(&source[start..], columns, target),
+        (4, _) if step == 4 => return part::<T, 4>(&source[start..], columns, target),
+        _ => {}
+    }
+    let [whole_rows, whole_columns] = match (size_of::<T>(), bytemuck::try_cast_slice(source)) {
+        (4, Ok(source)) => {
+            let extents = [rows, columns];
+            isa.dispatch(Blocks { source: &source[start..], step, extents, target: bytemuck::cast_slice_mut(target) })
+        }
+        _ => [0, 0],
+    };
+    transpose_part(source, offset, [0..whole_rows, whole_columns..columns], columns, stride, target);
+    transpose_part(source, offset, [whole_rows..rows, 0..columns], columns, stride, target);
+}
+
+/// Rows and columns of a tile.
+const TILE: usize = 16;
+
+/// Copies the rows and columns of a part as [`transpose_plane`] does, one by one.
+fn transpose_part<T: Copy>(
+    source: &[T],
+    offset: isize,
+    [rows, part]: [Range<usize>; 2],
+    columns: usize,
+    stride: isize,
+    target: &mut [T],
+) {
+    for first_row in rows.clone().step_by(TILE) {
+        for first in part.clone().step_by(TILE) {
+            for row in first_row..rows.end.min(first_row + TILE) {
+                let values = &mut target[row * columns + first..row * columns + part.end.min(first + TILE)];
+                for (index, value) in values.iter_mut().enumerate() {
                     *value = source[(offset + row as isize + (first + index) as isize * stride) as usize];
                 }
             }
+        }
+    }
+}
+
+/// Kernel that copies whole blocks of rows and columns of words as [`transpose_plane`] does. Returns how many rows and columns
+/// these are.
+struct Blocks<'a> {
+    source: &'a [f32],
+    step: usize,
+    extents: [usize; 2],
+    target: &'a mut [f32],
+}
+
+impl Multiversioned for Blocks<'_> {
+    type Output = [usize; 2];
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> [usize; 2] {
+        let Self { source, step, extents: [height, width], target } = self;
+        let [rows, columns] = [height, width].map(|extent| extent / S::BLOCK * S::BLOCK);
+        if rows == 0 || columns == 0 {
+            return [0, 0];
+        }
+        assert!((columns - 1) * step + rows <= source.len() && rows * width <= target.len(), "blocks lie in both");
+        // Tiles, so that the cache lines of both sides stay in the L1 cache.
+        for first_row in (0..rows).step_by(TILE) {
+            for column in (0..columns).step_by(S::BLOCK) {
+                for row in (first_row..rows.min(first_row + TILE)).step_by(S::BLOCK) {
+                    // SAFETY: the block lies in the source and in the target, as checked.
+                    unsafe {
+                        let (from, to) = (source.as_ptr(), target.as_mut_ptr());
+                        simd.transpose(from.add(row + column * step), step, to.add(row * width + column), width);
+                    }
+                }
+            }
+        }
+        [rows, columns]
+    }
+}
+
+/// Writes one element of each of `N` lines of the source, `step` elements apart, after the other.
+#[inline(always)]
+fn interleave<T: Copy, const N: usize>(source: &[T], rows: usize, step: usize, target: &mut [T]) {
+    let target = &mut target.as_chunks_mut::<N>().0[..rows];
+    for line in 0..N {
+        let source = &source[line * step..][..rows];
+        for row in 0..rows {
+            target[row][line] = source[row];
+        }
+    }
+}
+
+/// Writes the first elements of all groups of `N` elements, then the second ones, and so on.
+#[inline(always)]
+fn part<T: Copy, const N: usize>(source: &[T], columns: usize, target: &mut [T]) {
+    let source = &source.as_chunks::<N>().0[..columns];
+    for (index, line) in target.chunks_exact_mut(columns).enumerate().take(N) {
+        for column in 0..columns {
+            line[column] = source[column][index];
         }
     }
 }
@@ -131,7 +237,7 @@ fn transpose_plane<T: Copy>(source: &[T], offset: isize, rows: usize, columns: u
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn transpose<T: Copy + Send + Sync>(
+pub fn transpose<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: &[usize],
@@ -150,7 +256,7 @@ pub fn transpose<T: Copy + Send + Sync>(
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn tile<T: Copy + Send + Sync>(
+pub fn tile<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: &[usize],
@@ -170,7 +276,7 @@ pub fn tile<T: Copy + Send + Sync>(
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn pad<T: Copy + Send + Sync>(
+pub fn pad<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: &[usize],
@@ -352,7 +458,7 @@ pub fn concatenate(engine: Engine, parts: &[&[u8]], outer: usize, target: &mut [
 /// # Panics
 ///
 /// Panics if the channels are not a multiple of `block × block`, or if the lengths of the slices do not match.
-pub fn depth_to_space<T: Copy + Send + Sync>(
+pub fn depth_to_space<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: [usize; 4],
@@ -371,7 +477,7 @@ pub fn depth_to_space<T: Copy + Send + Sync>(
 /// # Panics
 ///
 /// Panics if height or width is not a multiple of `block`, or if the lengths of the slices do not match.
-pub fn space_to_depth<T: Copy + Send + Sync>(
+pub fn space_to_depth<T: Pod + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: [usize; 4],
@@ -400,10 +506,13 @@ mod tests {
     fn strided_copies_match_the_loop() {
         let mut random = Random::new(13);
         let source: Vec<u32> = (0..100_000).collect();
-        for _ in 0..300 {
-            let rank = random.below(6);
-            let extents: Vec<usize> = (0..rank).map(|_| 1 + random.below(7)).collect();
-            let strides: Vec<i64> = (0..rank).map(|_| random.below(60) as i64 - 30).collect();
+        for round in 0..400 {
+            let rank = if round < 300 { random.below(6) } else { 2 };
+            let extents: Vec<usize> = (0..rank).map(|_| 1 + random.below(if round < 300 { 7 } else { 40 })).collect();
+            let mut strides: Vec<i64> = (0..rank).map(|_| random.below(60) as i64 - 30).collect();
+            if round >= 300 {
+                strides[0] = 1;
+            }
             let mut target = vec![0; extents.iter().product()];
             copy_strided(Engine::new(&Serial), &source, 50_000, &strides, &mut target, &extents);
             for (index, value) in target.iter().enumerate() {
@@ -419,10 +528,15 @@ mod tests {
 
     #[test]
     fn transposes_and_tiles() {
-        let source: Vec<usize> = (0..40 * 50).collect();
-        let mut target = vec![0; source.len()];
-        transpose(Engine::new(&Serial), &source, &[40, 50], &[1, 0], &mut target);
-        assert!((0..2000).all(|index| target[index] == index % 40 * 50 + index / 40));
+        for rows in [1, 2, 3, 4, 5, 8, 17, 40] {
+            for columns in [1, 2, 3, 4, 7, 8, 16, 50, 57] {
+                let source: Vec<usize> = (0..rows * columns).collect();
+                let mut target = vec![0; source.len()];
+                transpose(Engine::new(&Serial), &source, &[rows, columns], &[1, 0], &mut target);
+                let expected = |index: usize| index % rows * columns + index / rows;
+                assert!((0..source.len()).all(|index| target[index] == expected(index)), "{rows} × {columns}");
+            }
+        }
         let mut tiled = [0; 12];
         tile(Engine::new(&Serial), &[1, 2, 3], &[1, 3], &[2, 2], &mut tiled);
         assert_eq!(tiled, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);

@@ -229,22 +229,42 @@ fn block(count: usize) -> usize {
     if count <= SHORT { count.max(1) } else { count.isqrt() }
 }
 
+/// Elements of as many runs that are brought into the order of vectors at once.
+const BLOCK: usize = 8;
+
 /// Reduces each run of `length` adjacent elements, in order, into one element of `output`, starting from the
 /// value that it holds. Several runs are interleaved, because each is a chain of dependent steps.
 #[inline(always)]
 fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
-    const RUNS: usize = 16;
+    const RUNS: usize = 2 * BLOCK;
     for (input, output) in input.chunks(RUNS * length).zip(output.chunks_mut(RUNS)) {
-        if let Ok(totals) = <&mut [f32; RUNS]>::try_from(&mut *output) {
-            let runs: [&[f32]; RUNS] = std::array::from_fn(|run| &input[run * length..][..length]);
-            for index in 0..length {
-                for (total, run) in totals.iter_mut().zip(runs) {
-                    *total = F::step(*total, run[index]);
-                }
-            }
-        } else {
+        let Ok(totals) = <&mut [f32; RUNS]>::try_from(&mut *output) else {
             for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
                 *total = run.iter().fold(*total, |total, value| F::step(total, *value));
+            }
+            continue;
+        };
+        let runs: [&[f32]; RUNS] = std::array::from_fn(|run| &input[run * length..][..length]);
+        let whole = length / BLOCK * BLOCK;
+        for (totals, runs) in totals.chunks_exact_mut(BLOCK).zip(runs.chunks_exact(BLOCK)) {
+            let mut sums = [0f32; BLOCK];
+            sums.copy_from_slice(totals);
+            for start in (0..whole).step_by(BLOCK) {
+                let mut block = [[0f32; BLOCK]; BLOCK];
+                for (column, run) in runs.iter().enumerate() {
+                    if let Some(run) = run[start..].first_chunk::<BLOCK>() {
+                        (0..BLOCK).for_each(|index| block[index][column] = run[index]);
+                    }
+                }
+                for values in block {
+                    (0..BLOCK).for_each(|run| sums[run] = F::step(sums[run], values[run]));
+                }
+            }
+            totals.copy_from_slice(&sums);
+        }
+        for index in whole..length {
+            for (total, run) in totals.iter_mut().zip(runs) {
+                *total = F::step(*total, run[index]);
             }
         }
     }

@@ -220,6 +220,10 @@ pub(crate) trait Simd: Copy + Send + Sync {
     /// Whether kernels for common shapes are compiled besides the general ones: not for the portable vectors on x86-64,
     /// where few processors need them, to keep programs small.
     const SPECIALIZED: bool = true;
+    /// Whether [`Simd::multiply_add`] rounds once.
+    const FUSED: bool = true;
+    /// Rows and columns of the blocks that [`Simd::transpose`] takes.
+    const BLOCK: usize;
 
     /// Runs `kernel` in a separate function compiled for this instruction set.
     fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output;
@@ -243,8 +247,12 @@ pub(crate) trait Simd: Copy + Send + Sync {
     /// Returns `a × b + c` per lane, with one rounding (fused) or two, depending on the instruction set.
     fn multiply_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Returns the sum of all lanes, added in pairs.
+    fn sum(self, vector: Self::Vector) -> f32;
     /// Returns `a` in lanes where `a > b`, else `b`.
     fn maximum(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Returns the greatest of all lanes; any of them if one is NaN.
+    fn greatest(self, vector: Self::Vector) -> f32;
     /// Loads the first elements of `values`, at most `LANES`, and sets the remaining lanes to zero.
     #[inline(always)]
     fn load_slice(self, values: &[f32]) -> Self::Vector {
@@ -267,6 +275,11 @@ pub(crate) trait Simd: Copy + Send + Sync {
             }
         }
     }
+    /// Copies element `[row, column]` of a block, at `source + row + column × step`, to `target + row × width + column`. The
+    /// elements are any words.
+    /// # Safety
+    /// All of them must be readable and writable there.
+    unsafe fn transpose(self, source: *const f32, step: usize, target: *mut f32, width: usize);
     /// Returns `min(max(x, lower), upper)` per lane; NaN where `x` is NaN.
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
@@ -284,6 +297,9 @@ impl Simd for Portable {
     const LANES: usize = 4;
     const ROWS: usize = PORTABLE_ROWS;
     const SPECIALIZED: bool = cfg!(not(target_arch = "x86_64"));
+    // `mul_add` is a library call on targets without such an instruction.
+    const FUSED: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
+    const BLOCK: usize = 4;
 
     #[inline(never)]
     fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
@@ -317,9 +333,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     fn multiply_add(self, a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
-        // `mul_add` is a library call on targets without a fused multiply-add instruction.
-        let fused = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
-        let lane = |i: usize| if fused { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] };
+        let lane = |i: usize| if Self::FUSED { a[i].mul_add(b[i], c[i]) } else { a[i] * b[i] + c[i] };
         [lane(0), lane(1), lane(2), lane(3)]
     }
     #[inline(always)]
@@ -327,9 +341,28 @@ impl Simd for Portable {
         [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
     }
     #[inline(always)]
+    fn sum(self, [a, b, c, d]: [f32; 4]) -> f32 {
+        (a + c) + (b + d)
+    }
+    #[inline(always)]
+    fn greatest(self, [a, b, c, d]: [f32; 4]) -> f32 {
+        let greater = |a: f32, b: f32| if a > b { a } else { b };
+        greater(greater(a, c), greater(b, d))
+    }
+    #[inline(always)]
     fn maximum(self, a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
         let lane = |i: usize| if a[i] > b[i] { a[i] } else { b[i] };
         [lane(0), lane(1), lane(2), lane(3)]
+    }
+    #[inline(always)]
+    unsafe fn transpose(self, source: *const f32, step: usize, target: *mut f32, width: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let lines = [0, 1, 2, 3].map(|column| self.load(source.add(column * step)));
+            for row in 0..4 {
+                self.store(target.add(row * width), [lines[0][row], lines[1][row], lines[2][row], lines[3][row]]);
+            }
+        }
     }
     #[inline(always)]
     fn clamp(self, x: [f32; 4], lower: [f32; 4], upper: [f32; 4]) -> [f32; 4] {
@@ -374,10 +407,41 @@ mod x86 {
         }
     }
 
+    /// Transposes eight lines of eight words: pairs of lines, pairs of pairs, then halves.
+    /// # Safety
+    /// As for [`Simd::transpose`], and the processor must have AVX.
+    #[inline(always)]
+    unsafe fn transpose_block(source: *const f32, step: usize, target: *mut f32, width: usize) {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let line = |column: usize| _mm256_loadu_ps(source.add(column * step));
+            let pair = |first: usize| {
+                let (a, b) = (line(first), line(first + 1));
+                (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
+            };
+            let four = |first: usize| {
+                let ((a, b), (c, d)) = (pair(first), pair(first + 2));
+                [
+                    _mm256_shuffle_ps::<0x44>(a, c),
+                    _mm256_shuffle_ps::<0xee>(a, c),
+                    _mm256_shuffle_ps::<0x44>(b, d),
+                    _mm256_shuffle_ps::<0xee>(b, d),
+                ]
+            };
+            let (first, second) = (four(0), four(4));
+            for row in 0..4 {
+                let (low, high) = (first[row], second[row]);
+                _mm256_storeu_ps(target.add(row * width), _mm256_permute2f128_ps::<0x20>(low, high));
+                _mm256_storeu_ps(target.add((row + 4) * width), _mm256_permute2f128_ps::<0x31>(low, high));
+            }
+        }
+    }
+
     impl Simd for Avx2 {
         type Vector = __m256;
         const LANES: usize = 8;
         const ROWS: usize = 6;
+        const BLOCK: usize = 8;
 
         #[inline(always)]
         fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
@@ -420,9 +484,32 @@ mod x86 {
             unsafe { _mm256_add_ps(a, b) }
         }
         #[inline(always)]
+        fn sum(self, vector: __m256) -> f32 {
+            // SAFETY: the token proves the features.
+            unsafe {
+                let half = _mm_add_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps::<1>(vector));
+                let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
+                _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)))
+            }
+        }
+        #[inline(always)]
+        fn greatest(self, vector: __m256) -> f32 {
+            // SAFETY: the token proves the features.
+            unsafe {
+                let half = _mm_max_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps::<1>(vector));
+                let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
+                _mm_cvtss_f32(_mm_max_ss(pair, _mm_movehdup_ps(pair)))
+            }
+        }
+        #[inline(always)]
         fn maximum(self, a: __m256, b: __m256) -> __m256 {
             // SAFETY: the token proves the features.
             unsafe { _mm256_max_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn transpose(self, source: *const f32, step: usize, target: *mut f32, width: usize) {
+            // SAFETY: guaranteed by the caller; the token proves the features.
+            unsafe { transpose_block(source, step, target, width) }
         }
         #[inline(always)]
         fn clamp(self, x: __m256, lower: __m256, upper: __m256) -> __m256 {
@@ -455,6 +542,7 @@ mod x86 {
         type Vector = __m512;
         const LANES: usize = 16;
         const ROWS: usize = 12;
+        const BLOCK: usize = 8;
 
         #[inline(always)]
         fn vectorize<K: Multiversioned>(self, kernel: K) -> K::Output {
@@ -497,9 +585,24 @@ mod x86 {
             unsafe { _mm512_add_ps(a, b) }
         }
         #[inline(always)]
+        fn sum(self, vector: __m512) -> f32 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_reduce_add_ps(vector) }
+        }
+        #[inline(always)]
+        fn greatest(self, vector: __m512) -> f32 {
+            // SAFETY: the token proves the features.
+            unsafe { _mm512_reduce_max_ps(vector) }
+        }
+        #[inline(always)]
         fn maximum(self, a: __m512, b: __m512) -> __m512 {
             // SAFETY: the token proves the features.
             unsafe { _mm512_max_ps(a, b) }
+        }
+        #[inline(always)]
+        unsafe fn transpose(self, source: *const f32, step: usize, target: *mut f32, width: usize) {
+            // SAFETY: guaranteed by the caller; the token proves the features.
+            unsafe { transpose_block(source, step, target, width) }
         }
         #[inline(always)]
         fn clamp(self, x: __m512, lower: __m512, upper: __m512) -> __m512 {

@@ -9,7 +9,9 @@ use crate::{Engine, math};
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, beta: f32) {
-    for_each_row(engine, input, output, depth, |input, output| engine.isa.dispatch(Softmax { input, output, beta }));
+    for_each_block(engine, input, output, depth, |input, output| {
+        engine.isa.dispatch(Softmax { input, output, depth, beta });
+    });
 }
 
 /// Writes the log-softmax `x − max − ln Σ e^(x − max)` of each row of `depth` elements.
@@ -18,15 +20,18 @@ pub fn softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize, 
 ///
 /// Panics if the lengths differ or are not a multiple of `depth`.
 pub fn log_softmax(engine: Engine, input: &[f32], output: &mut [f32], depth: usize) {
-    for_each_row(engine, input, output, depth, |input, output| engine.isa.dispatch(LogSoftmax { input, output }));
+    for_each_block(engine, input, output, depth, |input, output| {
+        engine.isa.dispatch(LogSoftmax { input, output, depth });
+    });
 }
 
-fn for_each_row(
+/// Calls `block` with several whole rows of the input and of the output at a time.
+fn for_each_block(
     engine: Engine,
     input: &[f32],
     output: &mut [f32],
     depth: usize,
-    row: impl Fn(&[f32], &mut [f32]) + Sync,
+    block: impl Fn(&[f32], &mut [f32]) + Sync,
 ) {
     assert_eq!(input.len(), output.len(), "input and output have one shape");
     if input.is_empty() {
@@ -34,53 +39,74 @@ fn for_each_row(
     }
     assert!(depth > 0 && input.len().is_multiple_of(depth), "whole rows");
     let rows = input.len() / depth;
-    let band = rows.div_ceil(engine.tasks(input.len() as f64, rows)) * depth;
+    let band = rows.div_ceil(engine.tasks(input.len() as f64 * 0.5, rows)) * depth;
+    let length = (BLOCK / depth).max(1) * depth;
     engine.for_each_chunk(output, band, |task, output| {
-        for (input, output) in input[task * band..].chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
-            row(input, output);
+        for (input, output) in input[task * band..].chunks(length).zip(output.chunks_mut(length)) {
+            block(&input[..output.len()], output);
         }
     });
 }
 
-/// Number of independent accumulators with which a row's maximum or sum is computed, so that the loop
-/// vectorizes.
-const PARTS: usize = 32; // a power of two
+/// Elements of the rows whose exponentials are computed together, so that short rows fill vectors and the elements stay in
+/// the first-level cache.
+const BLOCK: usize = 2048;
 
+/// Number of independent accumulators of a row's maximum or sum.
+const PARTS: usize = 2;
+
+/// Returns the greatest element of a row.
 #[inline(always)]
-fn maximum(values: &[f32]) -> f32 {
-    let larger = |a: f32, b: f32| if a > b { a } else { b };
-    let mut parts = [f32::NEG_INFINITY; PARTS];
-    let chunks = values.chunks_exact(PARTS);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (part, value) in parts.iter_mut().zip(chunk) {
-            *part = larger(*part, *value);
+fn maximum<S: Simd>(simd: S, row: &[f32]) -> f32 {
+    let mut parts = [simd.splat(f32::NEG_INFINITY); PARTS];
+    let mut chunks = row.chunks_exact(PARTS * S::LANES);
+    for chunk in chunks.by_ref() {
+        for (part, vector) in parts.iter_mut().zip(chunk.chunks_exact(S::LANES)) {
+            *part = simd.maximum(simd.load_slice(vector), *part);
         }
     }
-    rest.iter().fold(math::fold_halves(parts, larger), |a, b| larger(a, *b))
+    let mut vectors = chunks.remainder().chunks_exact(S::LANES);
+    for vector in vectors.by_ref() {
+        parts[0] = simd.maximum(simd.load_slice(vector), parts[0]);
+    }
+    let largest = simd.greatest(simd.maximum(parts[0], parts[1]));
+    vectors.remainder().iter().fold(largest, |a, b| if a > *b { a } else { *b })
 }
 
-/// Writes `e^(beta (x − max))` for each element of a row and returns the sum of these exponentials.
+/// Returns the sum of the elements of a row.
 #[inline(always)]
-fn exponentials(input: &[f32], output: &mut [f32], beta: f32) -> f32 {
-    let largest = maximum(input);
-    for (value, x) in output.iter_mut().zip(input) {
-        *value = math::exp(beta * (*x - largest));
-    }
-    let mut parts = [0f32; PARTS];
-    let chunks = output.chunks_exact(PARTS);
-    let rest: f32 = chunks.remainder().iter().sum();
-    for chunk in chunks {
-        for (part, value) in parts.iter_mut().zip(chunk) {
-            *part += value;
+fn sum<S: Simd>(simd: S, row: &[f32]) -> f32 {
+    let mut parts = [simd.splat(0.0); PARTS];
+    let mut chunks = row.chunks_exact(PARTS * S::LANES);
+    for chunk in chunks.by_ref() {
+        for (part, vector) in parts.iter_mut().zip(chunk.chunks_exact(S::LANES)) {
+            *part = simd.add(simd.load_slice(vector), *part);
         }
     }
-    math::fold_halves(parts, |a, b| a + b) + rest
+    for vector in chunks.remainder().chunks(S::LANES) {
+        parts[0] = simd.add(simd.load_slice(vector), parts[0]);
+    }
+    simd.sum(simd.add(parts[0], parts[1]))
+}
+
+/// Writes `e^(beta (x − max))` for each element of several rows of `depth` elements.
+#[inline(always)]
+fn exponentials<S: Simd>(simd: S, input: &[f32], output: &mut [f32], depth: usize, beta: f32) {
+    for (input, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
+        let (scale, plus) = (simd.splat(beta), simd.splat(-maximum(simd, input) * beta));
+        for (input, output) in input.chunks(S::LANES).zip(output.chunks_mut(S::LANES)) {
+            simd.store_slice(output, simd.multiply_add(simd.load_slice(input), scale, plus));
+        }
+    }
+    for value in output {
+        *value = math::exp_between::<S>(*value);
+    }
 }
 
 struct Softmax<'a> {
     input: &'a [f32],
     output: &'a mut [f32],
+    depth: usize,
     beta: f32,
 }
 
@@ -88,27 +114,35 @@ impl Multiversioned for Softmax<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let sum = exponentials(self.input, self.output, self.beta);
-        let scale = 1.0 / sum;
-        self.output.iter_mut().for_each(|value| *value *= scale);
+    fn run<S: Simd>(self, simd: S) {
+        exponentials(simd, self.input, self.output, self.depth, self.beta);
+        for row in self.output.chunks_exact_mut(self.depth) {
+            let (scale, zero) = (simd.splat(1.0 / sum(simd, row)), simd.splat(0.0));
+            for values in row.chunks_mut(S::LANES) {
+                let vector = simd.load_slice(values);
+                simd.store_slice(values, simd.multiply_add(vector, scale, zero));
+            }
+        }
     }
 }
 
 struct LogSoftmax<'a> {
     input: &'a [f32],
     output: &'a mut [f32],
+    depth: usize,
 }
 
 impl Multiversioned for LogSoftmax<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        let logarithm = exponentials(self.input, self.output, 1.0).ln();
-        let largest = maximum(self.input);
-        for (value, x) in self.output.iter_mut().zip(self.input) {
-            *value = (*x - largest) - logarithm;
+    fn run<S: Simd>(self, simd: S) {
+        exponentials(simd, self.input, self.output, self.depth, 1.0);
+        for (input, output) in self.input.chunks_exact(self.depth).zip(self.output.chunks_exact_mut(self.depth)) {
+            let (largest, logarithm) = (maximum(simd, input), sum(simd, output).ln());
+            for (value, x) in output.iter_mut().zip(input) {
+                *value = (*x - largest) - logarithm;
+            }
         }
     }
 }

@@ -104,7 +104,7 @@ fn dispatch(isa: Isa, function: Unary, values: &mut [f32]) {
 }
 
 trait UnaryFunction: Copy {
-    fn apply(self, x: f32) -> f32;
+    fn apply<S: Simd>(self, x: f32) -> f32;
 }
 
 struct Apply<'a, F> {
@@ -118,7 +118,7 @@ impl<F: UnaryFunction> Multiversioned for Apply<'_, F> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         for value in self.values {
-            *value = self.function.apply(*value);
+            *value = self.function.apply::<S>(*value);
         }
     }
 }
@@ -129,7 +129,7 @@ macro_rules! functions {
         struct $name $(($(functions!(@type $parameter)),*))?;
         impl UnaryFunction for $name {
             #[inline(always)]
-            fn apply(self, $x: f32) -> f32 {
+            fn apply<S: Simd>(self, $x: f32) -> f32 {
                 $(let Self($($parameter),*) = self;)?
                 $body
             }
@@ -143,15 +143,15 @@ functions! {
     Ceil, x => x.ceil();
     Clamp(lower, upper), x => math::clamp(x, lower, upper);
     Cos, x => x.cos();
-    Elu, x => if x < 0.0 { math::exp_minus_one(x) } else { x };
-    Exp, x => math::exp(x);
+    Elu, x => if x < 0.0 { math::exp_minus_one::<S>(x) } else { x };
+    Exp, x => math::exp::<S>(x);
     Floor, x => x.floor();
-    Gelu, x => 0.5 * x * (1.0 + math::erf(x * std::f32::consts::FRAC_1_SQRT_2));
-    GeluApproximate, x => 0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)));
+    Gelu, x => 0.5 * x * (1.0 + math::erf::<S>(x * std::f32::consts::FRAC_1_SQRT_2));
+    GeluApproximate, x => 0.5 * x * (1.0 + math::tanh::<S>(0.797_884_6 * (x + 0.044_715 * x * x * x)));
     HardSwish, x => x * (math::clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0));
     LeakyRelu(slope), x => if x < 0.0 { x * slope } else { x };
-    Log, x => math::ln(x);
-    Logistic, x => math::logistic(x);
+    Log, x => math::ln::<S>(x);
+    Logistic, x => math::logistic::<S>(x);
     Negate, x => -x;
     Round, x => x.round_ties_even();
     Rsqrt, x => 1.0 / x.sqrt();
@@ -159,7 +159,7 @@ functions! {
     Sin, x => x.sin();
     Sqrt, x => x.sqrt();
     Square, x => x * x;
-    Tanh, x => math::tanh(x);
+    Tanh, x => math::tanh::<S>(x);
 }
 
 #[cfg(test)]

@@ -486,6 +486,20 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
 
     #[inline(always)]
     fn run<S: Integers>(self, simd: S) {
+        // With one or two rows, words take turns on sums of their own: one product does not wait for the one before.
+        match ROWS {
+            1 if !cfg!(attache_small) => self.sum::<S, 4>(simd),
+            2 if !cfg!(attache_small) => self.sum::<S, 2>(simd),
+            _ => self.sum::<S, 1>(simd),
+        }
+    }
+}
+
+impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const SUMMED: bool>
+    Tile<'_, '_, T, F, ROWS, VECTORS, SUMMED>
+{
+    #[inline(always)]
+    fn sum<S: Integers, const TURNS: usize>(self, simd: S) {
         let Pass { a: rows, panel, words, row_factor, .. } = *self.pass;
         let width = VECTORS * S::LANES;
         let zero = simd.splat(0);
@@ -493,13 +507,13 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
         // extend past the segment.
         let ones = simd.splat(0x0101_0101);
         let last = simd.splat(0x0101_0101 >> ((words * 4).saturating_sub(rows.length).min(3) * 8));
-        let (mut sums, mut totals) = ([[zero; VECTORS]; ROWS], [zero; ROWS]);
+        let (mut sums, mut totals) = ([[[zero; VECTORS]; ROWS]; TURNS], [zero; ROWS]);
         // SAFETY: the panel contains its bias and one line per word; `multiply`'s caller guarantees A and C.
         unsafe {
             let mut weights = panel.as_ptr();
             for v in 0..VECTORS {
                 let bias = simd.load(weights.add(v * S::LANES));
-                for row in &mut sums {
+                for row in &mut sums[0] {
                     row[v] = bias;
                 }
             }
@@ -510,7 +524,8 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
                 while rest >= UNROLLED + usize::from(SUMMED) {
                     for word in 0..UNROLLED {
                         let (a, weights) = (a.add(word), weights.add(word * width));
-                        add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums, &mut totals, ones);
+                        let sums = &mut sums[word % TURNS];
+                        add_products::<_, _, _, SUMMED>(simd, a, stride, weights, sums, &mut totals, ones);
                         // Keeps loads for the next word, for which there are no registers, behind these products.
                         compiler_fence(Ordering::SeqCst);
                     }
@@ -518,16 +533,20 @@ impl<T: Element, F: GemmEpilogue, const ROWS: usize, const VECTORS: usize, const
                 }
                 while rest > 0 {
                     let ones = if rest == 1 { last } else { ones };
-                    add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums, &mut totals, ones);
+                    add_products::<_, _, _, SUMMED>(simd, a, stride, weights, &mut sums[0], &mut totals, ones);
                     (a, weights, rest) = (a.add(1), weights.add(width), rest - 1);
                 }
             }
             // The epilogue reads the sums from memory: one function then serves tiles of any height, with its parameters in
             // registers.
             let start = self.sums.cast::<S::Vector>();
-            for (r, (sums, total)) in sums.iter().zip(totals).enumerate() {
-                for (v, sum) in sums.iter().enumerate() {
-                    let sum = if SUMMED { simd.subtract_scaled(*sum, total, row_factor) } else { *sum };
+            for (r, total) in totals.into_iter().enumerate() {
+                for v in 0..VECTORS {
+                    let mut sum = sums[0][r][v];
+                    for others in &sums[1..] {
+                        sum = simd.subtract_scaled(sum, others[r][v], -1);
+                    }
+                    let sum = if SUMMED { simd.subtract_scaled(sum, total, row_factor) } else { sum };
                     start.add(r * VECTORS + v).write(sum);
                 }
             }

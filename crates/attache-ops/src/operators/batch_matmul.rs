@@ -4,6 +4,8 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 
+#[cfg(not(attache_small))]
+use attache_base::Serial;
 use attache_base::{Activation, DataType, Shape, broadcast_strides};
 use attache_gpu_ir::{IntExpression, Primitive};
 use attache_graph::{Cache, Eval, Inferred, Lowering, OpError, TensorRef, Unsupported, WorkingMemory};
@@ -73,10 +75,12 @@ impl BatchedProduct {
         packed(data_type, matrices, [self.columns, self.depth], self.depth)
     }
 
-    /// Returns the number of rows that are multiplied by each of `right` matrices.
+    /// Whether each of `right` matrices of floats is packed piece by piece while it is multiplied.
     #[cfg(not(attache_small))]
-    fn rows_of_one(&self, right: usize) -> usize {
-        self.outer.elements() / right.max(1) * self.rows
+    fn is_multiplied_at_once(&self, right: usize) -> bool {
+        // The rows that are multiplied by each.
+        let rows = self.outer.elements() / right.max(1) * self.rows;
+        self.depth <= MOST_TERMS && (rows <= FEW_ROWS || rows.saturating_mul(self.depth) <= FEW_ELEMENTS)
     }
 
     /// Returns the index of the left and of the right matrix of product `index`.
@@ -101,6 +105,10 @@ const SMALL: u64 = 16 << 20;
 /// thread packs what it needs.
 #[cfg(not(attache_small))]
 const FEW_ROWS: usize = 24;
+/// Elements of all rows up to which this is done for more of them: each piece is multiplied by all rows, which stay in the
+/// second-level cache.
+#[cfg(not(attache_small))]
+const FEW_ELEMENTS: usize = 1 << 16;
 /// Terms of a sum up to which this is done: each thread keeps the memory of a piece, which stays in the cache.
 #[cfg(not(attache_small))]
 const MOST_TERMS: usize = 8192;
@@ -192,6 +200,32 @@ impl BatchMatMul {
         }
     }
 
+    /// Calls `multiply` as [`Self::each`] does. If there are as many products as threads, each is computed on one thread.
+    #[cfg(not(attache_small))]
+    fn each_on_threads<T: Send>(
+        &self,
+        engine: Engine<'_>,
+        product: &BatchedProduct,
+        right: usize,
+        output: &mut [T],
+        multiply: impl Fn(Engine<'_>, &mut [T], Range<usize>, usize) + Sync,
+    ) {
+        let BatchedProduct { rows, depth, columns, .. } = *product;
+        let (size, lanes) = (rows * columns, engine.isa.lanes());
+        let count = output.len() / size;
+        if right == 1 || count < engine.parallel.threads() {
+            return self.each(product, right, output, |output, rows, index| multiply(engine, output, rows, index));
+        }
+        let nanoseconds = (output.len() * (depth + 4)) as f64 / (4 * lanes) as f64;
+        engine.for_each_part(output, size, engine.tasks(nanoseconds, count), |first, output| {
+            let engine = Engine { isa: engine.isa, parallel: &Serial };
+            for (index, output) in (first..).zip(output.chunks_exact_mut(size)) {
+                let [left, right] = product.pair(index);
+                multiply(engine, output, left * rows..(left + 1) * rows, right);
+            }
+        });
+    }
+
     fn eval_floats(&self, eval: &mut Eval<'_>, product: &BatchedProduct) -> Result<(), OpError> {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let BatchedProduct { depth, columns, .. } = *product;
@@ -199,8 +233,8 @@ impl BatchMatMul {
         let (left, everything) = (self.rows(engine, product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
         #[cfg(not(attache_small))]
-        if !right.is_constant && product.rows_of_one(matrices(right.shape)) <= FEW_ROWS && depth <= MOST_TERMS {
-            self.each(product, matrices(right.shape), output, |output, rows, index| {
+        if !right.is_constant && product.is_multiplied_at_once(matrices(right.shape)) {
+            self.each_on_threads(engine, product, matrices(right.shape), output, |engine, output, rows, index| {
                 let matrix =
                     StridedMatrix { values: &values[index * size..][..size], outputs: columns, depth, strides };
                 gemm_once(engine, rows.len(), &left[rows.start * depth..rows.end * depth], matrix, output);
