@@ -103,7 +103,7 @@ impl<'a> Engine<'a> {
 
     /// Splits `data` into chunks of `chunk` elements (the last one may be shorter), and calls `task` with the
     /// index and the elements of each, on the engine's threads.
-    pub(crate) fn for_each_chunk<T: Send>(&self, data: &mut [T], chunk: usize, task: impl Fn(usize, &mut [T]) + Sync) {
+    pub fn for_each_chunk<T: Send>(&self, data: &mut [T], chunk: usize, task: impl Fn(usize, &mut [T]) + Sync) {
         let (length, chunk) = (data.len(), chunk.max(1));
         let pointer = Shared(data.as_mut_ptr());
         self.for_each(length.div_ceil(chunk), |index| {

@@ -6,6 +6,10 @@
 //! uses the same tiles; there, K consists of separate segments in memory.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
+#[cfg(not(attache_small))]
+mod once;
+mod strided;
+
 use std::ops::Range;
 
 use attache_base::portion;
@@ -14,7 +18,11 @@ use attache_base::storable::{Parts, Storable, StoredParts};
 use crate::engine::{FEW, Shared, for_each_rectangle};
 use crate::packed::{PackedValues, lines};
 use crate::simd::{Isa, Multiversioned, Simd};
-use crate::{AlignedFloats, Engine, scratch};
+use crate::{AlignedFloats, Engine};
+
+#[cfg(not(attache_small))]
+pub use self::once::gemm_once;
+pub use self::strided::StridedMatrix;
 
 /// Width of a full panel, in vectors.
 const PANEL_VECTORS: usize = 2;
@@ -129,117 +137,6 @@ impl PackedMatrix {
     }
 }
 
-/// Weights of `outputs` columns (N) and `depth` terms per sum (K), as they lie in memory.
-#[derive(Clone, Copy)]
-pub struct StridedMatrix<'a> {
-    /// The weights.
-    pub values: &'a [f32],
-    /// The number of columns.
-    pub outputs: usize,
-    /// The number of terms of each sum.
-    pub depth: usize,
-    /// The distances in `values`, in elements, between adjacent outputs and between adjacent terms.
-    pub strides: [usize; 2],
-}
-
-impl StridedMatrix<'_> {
-    /// Checks that there are values for all outputs.
-    ///
-    /// # Panics
-    ///
-    /// Panics if they are too few.
-    fn check(&self) {
-        let Self { values, outputs, depth, strides } = *self;
-        if outputs > 0 && depth > 0 {
-            assert!((outputs - 1) * strides[0] + (depth - 1) * strides[1] < values.len(), "weights of every output");
-        }
-    }
-
-    /// Returns the number of columns, from the first on, by which rows can be multiplied as they lie.
-    #[cfg(not(attache_small))]
-    fn columns_unpacked(&self, isa: Isa) -> usize {
-        match self.strides {
-            [_, 1] => self.outputs,
-            [1, step] if step >= self.outputs => self.outputs / isa.lanes() * isa.lanes(),
-            _ => 0,
-        }
-    }
-
-    /// Writes the terms of the outputs `columns` into the lines of a panel, of `width` elements each. What belongs to no
-    /// column is not modified.
-    fn pack_panel(&self, isa: Isa, columns: Range<usize>, width: usize, lines: &mut [f32]) {
-        match cfg!(attache_small) {
-            true => self.pack_terms(columns, 0..self.depth, width, lines),
-            false => isa.dispatch(Packing { stored: self, columns, width, lines }),
-        }
-    }
-
-    /// Writes the lines of a panel where they are parts of the rows of the matrix.
-    #[inline(always)]
-    fn pack_rows(&self, columns: Range<usize>, width: usize, lines: &mut [f32]) {
-        let rows = self.values[columns.start.min(self.values.len())..].chunks(self.strides[1].max(columns.len()));
-        for (line, row) in lines.chunks_exact_mut(width).zip(rows).take(self.depth) {
-            let (line, row) = (&mut line[..columns.len()], &row[..columns.len()]);
-            // Lines of a constant length are copied without a call.
-            match line.len() {
-                32 => line[..32].copy_from_slice(&row[..32]),
-                16 => line[..16].copy_from_slice(&row[..16]),
-                _ => line.copy_from_slice(row),
-            }
-        }
-    }
-
-    /// Writes these terms of the outputs `columns` into lines of `width` elements, one by one.
-    #[inline(always)]
-    fn pack_terms(&self, columns: Range<usize>, terms: Range<usize>, width: usize, lines: &mut [f32]) {
-        let [apart, step] = self.strides;
-        for (lane, output) in columns.enumerate() {
-            for term in terms.clone() {
-                lines[term * width + lane] = self.values[output * apart + term * step];
-            }
-        }
-    }
-}
-
-/// Kernel that writes a panel.
-struct Packing<'p, 'a> {
-    stored: &'p StridedMatrix<'a>,
-    columns: Range<usize>,
-    width: usize,
-    lines: &'p mut [f32],
-}
-
-impl Multiversioned for Packing<'_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Self { stored, columns, width, lines } = self;
-        let StridedMatrix { values, depth, strides: [apart, step], .. } = *stored;
-        if depth == 0 {
-            return;
-        }
-        if apart == 1 && (step >= columns.len() || depth == 1) {
-            return stored.pack_rows(columns, width, lines);
-        }
-        let [lanes, terms] =
-            [columns.len(), depth].map(|extent| if step == 1 { extent / S::BLOCK * S::BLOCK } else { 0 });
-        assert!(columns.len() <= width && depth * width <= lines.len(), "lines for every term");
-        for lane in (0..lanes).step_by(S::BLOCK) {
-            for term in (0..terms).step_by(S::BLOCK) {
-                // SAFETY: the matrix was checked to have these outputs, and the panel has their lines.
-                unsafe {
-                    let from = values.as_ptr().add((columns.start + lane) * apart + term);
-                    simd.transpose(from, apart, lines.as_mut_ptr().add(term * width + lane), width);
-                }
-            }
-        }
-        let whole = columns.start + lanes;
-        stored.pack_terms(columns.start..whole, terms..depth, width, lines);
-        stored.pack_terms(whole..columns.end, 0..depth, width, &mut lines[lanes..]);
-    }
-}
-
 impl Storable for PackedMatrix {
     fn store<'a>(&'a self, parts: &mut Parts<'a>) {
         self.values.store(parts);
@@ -293,184 +190,6 @@ pub fn gemm(
             }
         }
     });
-}
-
-/// Computes `C[m, n] = Σₖ A[m, k] × W[n, k]` for `rows` rows of `a`, without a gap between rows, by weights that are used
-/// once. A few rows are multiplied by the weights as they lie, where the terms of an output or those of a column are adjacent.
-/// For others each panel is packed right before it is used, in memory that stays in the cache, instead of all of them before
-/// the first.
-///
-/// # Panics
-///
-/// Panics if `a`, `c` or the weights are too short.
-#[cfg(not(attache_small))]
-pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<'_>, c: &mut [f32]) {
-    let StridedMatrix { outputs, depth, .. } = weights;
-    assert!(a.len() >= rows * depth && c.len() >= rows * outputs, "A and C have every row");
-    weights.check();
-    if rows == 0 || outputs == 0 {
-        return;
-    }
-    let isa = engine.isa;
-    let full = PANEL_VECTORS * isa.lanes();
-    let (panels, target) = (outputs.div_ceil(full), Shared(c.as_mut_ptr()));
-    let unpacked = if rows <= MOST_UNPACKED { weights.columns_unpacked(isa) } else { 0 };
-    let reading = if unpacked > 0 { 3 } else { 8 };
-    let nanoseconds = (outputs * depth * (rows + reading)) as f64 / (4 * isa.lanes()) as f64;
-    let parts = engine.tasks(nanoseconds, panels);
-    engine.for_each(parts, |part| {
-        let columns = portion(panels, parts, part);
-        let columns = columns.start * full..(columns.end * full).min(outputs);
-        let before = columns.start..columns.end.min(unpacked);
-        if !before.is_empty() {
-            // SAFETY: A and C have every row; tasks write disjoint columns.
-            isa.dispatch(Unpacked {
-                rows,
-                a,
-                weights,
-                columns: before,
-                c: Target { start: target.get(), stride: outputs },
-            });
-        }
-        if columns.end <= unpacked {
-            return;
-        }
-        let widest = full.min(outputs.next_multiple_of(isa.lanes()));
-        scratch::with(widest * (depth + 1), |panel: &mut [f32]| {
-            for start in (columns.start.max(unpacked)..columns.end).step_by(full) {
-                let columns = start..(start + full).min(columns.end);
-                let width = columns.len().next_multiple_of(isa.lanes());
-                let panel = &mut panel[..width * (depth + 1)];
-                panel[..width].fill(0.0);
-                weights.pack_panel(isa, columns.clone(), width, &mut panel[width..]);
-                // SAFETY: C has every row; tasks write disjoint columns.
-                let c = Target { start: unsafe { target.get().add(columns.start) }, stride: outputs };
-                let a = Rows { start: a.as_ptr(), stride: depth, segments: &[0], length: depth };
-                let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-                isa.dispatch(Pass { a, c, rows, panels: panel, distance: 0, columns: columns.len(), clamp });
-            }
-        });
-    });
-}
-
-/// Maximum number of rows that are multiplied by weights as they lie. Packing takes less time than reading them again.
-#[cfg(not(attache_small))]
-const MOST_UNPACKED: usize = 4;
-
-/// Kernel that multiplies at most [`MOST_UNPACKED`] rows of A by columns of weights as they lie.
-#[cfg(not(attache_small))]
-struct Unpacked<'a> {
-    rows: usize,
-    a: &'a [f32],
-    weights: StridedMatrix<'a>,
-    /// Columns before [`StridedMatrix::columns_unpacked`].
-    columns: Range<usize>,
-    c: Target<f32>,
-}
-
-#[cfg(not(attache_small))]
-impl Multiversioned for Unpacked<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        macro_rules! rows {
-            ($($rows:literal)*) => {
-                match self.rows {
-                    $($rows if self.weights.strides[1] == 1 => simd.vectorize(DotProducts::<$rows>(&self)),)*
-                    $($rows => self.sums::<S, $rows>(simd),)*
-                    _ => unreachable!("few rows"),
-                }
-            };
-        }
-        rows!(1 2 3 4)
-    }
-}
-
-#[cfg(not(attache_small))]
-impl Unpacked<'_> {
-    /// Adds whole rows of the weights, of which columns are adjacent.
-    #[inline(always)]
-    fn sums<S: Simd, const ROWS: usize>(&self, simd: S) {
-        let mut column = self.columns.start;
-        while column < self.columns.end {
-            column += match (self.columns.end - column) / S::LANES {
-                8.. if ROWS == 1 => simd.vectorize(Sums::<ROWS, 8> { of: self, column }),
-                4.. if ROWS <= 2 => simd.vectorize(Sums::<ROWS, 4> { of: self, column }),
-                2.. => simd.vectorize(Sums::<ROWS, 2> { of: self, column }),
-                _ => simd.vectorize(Sums::<ROWS, 1> { of: self, column }),
-            };
-        }
-    }
-}
-
-/// Kernel that computes `ROWS` rows of `VECTORS` vectors of columns, from `column` on, of weights whose columns are adjacent.
-/// Returns the number of columns.
-#[cfg(not(attache_small))]
-struct Sums<'p, 'a, const ROWS: usize, const VECTORS: usize> {
-    of: &'p Unpacked<'a>,
-    column: usize,
-}
-
-#[cfg(not(attache_small))]
-impl<const ROWS: usize, const VECTORS: usize> Multiversioned for Sums<'_, '_, ROWS, VECTORS> {
-    type Output = usize;
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> usize {
-        let (Unpacked { a, c, .. }, StridedMatrix { values, depth, strides, .. }) = (self.of, self.of.weights);
-        let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
-        // SAFETY: the weights were checked to have these columns, A and C to have `ROWS` rows.
-        unsafe {
-            let weights = values.as_ptr().add(self.column);
-            for k in 0..depth {
-                let (a, weights) = (a.as_ptr().add(k), weights.add(k * strides[1]));
-                add_products(simd, a, depth, weights, PANEL_VECTORS * S::LANES, &mut sums);
-            }
-            for (r, sums) in sums.into_iter().enumerate() {
-                let c = c.start.add(r * c.stride + self.column);
-                sums.into_iter().enumerate().for_each(|(v, sum)| simd.store(c.add(v * S::LANES), sum));
-            }
-        }
-        VECTORS * S::LANES
-    }
-}
-
-/// Kernel that computes `ROWS` rows of columns of weights whose terms are adjacent.
-#[cfg(not(attache_small))]
-struct DotProducts<'p, 'a, const ROWS: usize>(&'p Unpacked<'a>);
-
-#[cfg(not(attache_small))]
-impl<const ROWS: usize> Multiversioned for DotProducts<'_, '_, ROWS> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
-        let Unpacked { a, weights: StridedMatrix { values, depth, strides, .. }, ref columns, c, .. } = *self.0;
-        let (whole, rest) = (depth / S::LANES * S::LANES, depth % S::LANES);
-        for column in columns.clone() {
-            let mut sums = [simd.splat(0.0); ROWS];
-            // SAFETY: the weights were checked to have this column, A and C to have `ROWS` rows.
-            unsafe {
-                let (a, weights) = (a.as_ptr(), values.as_ptr().add(column * strides[0]));
-                for k in (0..whole).step_by(S::LANES) {
-                    let terms = simd.load(weights.add(k));
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        *sum = simd.multiply_add(simd.load(a.add(r * depth + k)), terms, *sum);
-                    }
-                }
-                if rest > 0 {
-                    let terms = simd.load_partial(weights.add(whole), rest);
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        *sum = simd.multiply_add(simd.load_partial(a.add(r * depth + whole), rest), terms, *sum);
-                    }
-                }
-                for (r, sum) in sums.into_iter().enumerate() {
-                    c.start.add(r * c.stride + column).write(simd.sum(sum));
-                }
-            }
-        }
-    }
 }
 
 /// Rows of a task below which panels are divided instead: several tiles of most instruction sets.
@@ -846,30 +565,6 @@ mod tests {
                 let (rows, depth, outputs) = (1 + random.below(70), random.below(40), 1 + random.below(100));
                 let transposed = random.below(2) == 1;
                 check(isa, rows, depth, outputs, transposed, &mut random);
-            }
-        }
-    }
-
-    #[test]
-    fn weights_used_once_give_what_packed_ones_do() {
-        let (pool, mut random) = (attache_base::Pool::new(3), Random::new(3));
-        for isa in Isa::available() {
-            for round in 0..60 {
-                let [rows, depth, outputs] = [1 + random.below(6), 1 + random.below(90), 1 + random.below(400)];
-                let (a, values) = (random.floats(rows * depth), random.floats(outputs * depth));
-                let strides = if round % 2 == 0 { [1, outputs] } else { [depth, 1] };
-                let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &values, strides, None);
-                let [mut packed, mut once] = [vec![7.0; rows * outputs], vec![8.0; rows * outputs]];
-                let everything = (f32::NEG_INFINITY, f32::INFINITY);
-                let engine = Engine { isa, parallel: &pool };
-                gemm(engine, rows, &a, depth, &matrix, &mut packed, outputs, everything);
-                gemm_once(engine, rows, &a, StridedMatrix { values: &values, outputs, depth, strides }, &mut once);
-                let case = || format!("{} {rows}x{depth}x{outputs}, {strides:?}", isa.name());
-                // Where the terms are adjacent, few sums are added in another order.
-                match rows <= MOST_UNPACKED && strides[1] == 1 {
-                    true => assert_close(&once, &packed, 1e-5, case),
-                    false => assert_eq!(once, packed, "{}", case()),
-                }
             }
         }
     }

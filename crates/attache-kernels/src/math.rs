@@ -68,19 +68,22 @@ pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// Returns eˣ as [`exp`] does for x between −87.3 and 88; 0 below, e⁸⁸ above.
+/// Returns eˣ as [`exp`] does for x between −87.3 and 87.3; 0 below, e⁸⁷·³ above, of which the inverse is a normal number.
 #[inline(always)]
 pub(crate) fn exp_between<S: Simd>(x: f32) -> f32 {
-    const LEAST: f32 = -87.3;
-    let (shifted, e) = power_and_rest::<S>(clamp(x, LEAST, 88.0));
+    let (shifted, e) = power_and_rest::<S>(clamp(x, -MOST, MOST));
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(1f32.to_bits()));
-    if x < LEAST { 0.0 } else { e * power }
+    if x < -MOST { 0.0 } else { e * power }
 }
+
+/// The greatest number of which [`exp_between`] returns the exponential.
+const MOST: f32 = 87.3;
 
 /// Returns the logistic function 1 / (1 + e⁻ˣ).
 #[inline(always)]
 pub(crate) fn logistic<S: Simd>(x: f32) -> f32 {
-    1.0 / (1.0 + exp_between::<S>(-x))
+    let y = 1.0 / (1.0 + exp_between::<S>(-x));
+    if x < -MOST { 0.0 } else { y }
 }
 
 /// Returns tanh x with a relative error of at most 4e-7: x P(x²) / Q(x²), by the least relative error for |x| ≤ 9.1, beyond

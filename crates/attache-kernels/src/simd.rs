@@ -359,9 +359,7 @@ impl Simd for Portable {
         // SAFETY: guaranteed by the caller.
         unsafe {
             let lines = [0, 1, 2, 3].map(|column| self.load(source.add(column * step)));
-            for row in 0..4 {
-                self.store(target.add(row * width), [lines[0][row], lines[1][row], lines[2][row], lines[3][row]]);
-            }
+            (0..4).for_each(|row| self.store(target.add(row * width), lines.map(|line| line[row])));
         }
     }
     #[inline(always)]

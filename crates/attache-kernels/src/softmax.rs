@@ -93,9 +93,10 @@ fn sum<S: Simd>(simd: S, row: &[f32]) -> f32 {
 #[inline(always)]
 fn exponentials<S: Simd>(simd: S, input: &[f32], output: &mut [f32], depth: usize, beta: f32) {
     for (input, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
-        let (scale, plus) = (simd.splat(beta), simd.splat(-maximum(simd, input) * beta));
+        // The difference first: exponents of large elements would keep the rounding of their products with beta.
+        let (scale, plus, zero) = (simd.splat(beta), simd.splat(-maximum(simd, input)), simd.splat(0.0));
         for (input, output) in input.chunks(S::LANES).zip(output.chunks_mut(S::LANES)) {
-            simd.store_slice(output, simd.multiply_add(simd.load_slice(input), scale, plus));
+            simd.store_slice(output, simd.multiply_add(simd.add(simd.load_slice(input), plus), scale, zero));
         }
     }
     for value in output {
@@ -154,6 +155,17 @@ mod tests {
     use super::*;
     use crate::Isa;
     use crate::testing::{Random, assert_close};
+
+    #[test]
+    fn equal_elements_of_any_size_have_equal_parts() {
+        for isa in Isa::available() {
+            for (beta, x) in [(0.3, -1e10), (0.1, f32::MIN), (0.353_553_38, f32::MIN), (0.7, -1e10), (3.0, 3e38)] {
+                let mut output = [9.0; 19];
+                softmax(Engine { isa, parallel: &Serial }, &[x; 19], &mut output, 19, beta);
+                assert_close(&output, &[1.0 / 19.0; 19], 1e-7, || format!("{} {beta} {x}", isa.name()));
+            }
+        }
+    }
 
     #[test]
     fn every_isa_matches_float64() {

@@ -115,18 +115,19 @@ impl Limits {
 
     /// Returns an error if the CPU memory of a subgraph exceeds [`Limits::arena_bytes`]: `arena` bytes for
     /// tensors, plus the packed weights of all CPU operators `nodes`, plus the largest scratch memory of one
-    /// of them.
+    /// of them. `nodes` says of each whether it keeps weights of its own, not those of one before.
     pub(crate) fn check_memory<'a>(
         &self,
         graph: &Graph,
         subgraph: usize,
         arena: usize,
-        nodes: impl Iterator<Item = &'a Node>,
+        nodes: impl Iterator<Item = (&'a Node, bool)>,
     ) -> Result<(), Error> {
         let (mut kept, mut scratch, mut largest) = (0u64, 0u64, None);
-        for node in nodes {
+        for (node, is_new) in nodes {
             let memory = working_memory(graph, node);
-            (kept, scratch) = (kept.saturating_add(memory.kept), scratch.max(memory.scratch));
+            kept = kept.saturating_add(if is_new { memory.kept } else { 0 });
+            scratch = scratch.max(memory.scratch);
             largest =
                 largest.max(Some((memory.total(), node.place(subgraph).unwrap_or((subgraph, 0)), node.op.name())));
         }

@@ -53,11 +53,12 @@ fn interleaves(integer_isa: IntegerIsa, convolution: &Convolution) -> bool {
 
 impl PackedIntegerDepthwise {
     /// Returns the numbers from which the extents of the packed form follow: channels, height and width of the kernel, and
-    /// whether words have the bytes of four rows.
+    /// whether words have the bytes of four rows. The channels of the input are one too: how often each has a filter may decide
+    /// how results are rounded.
     pub fn parameters(convolution: &Convolution) -> Vec<usize> {
         let [height, width] = convolution.kernel;
         let interleaves = interleaves(IntegerIsa::of(Isa::detect()), convolution);
-        vec![convolution.output[2], height, width, interleaves.into()]
+        vec![convolution.output[2], height, width, interleaves.into(), convolution.input[2]]
     }
 
     /// Packs a filter `[height, width, output channels]` and its bias, for inputs with zero point `input`. Output
@@ -128,7 +129,7 @@ impl Storable for PackedIntegerDepthwise {
     }
 
     fn load(parts: &mut StoredParts<'_>, parameters: &[usize]) -> Option<Self> {
-        let &[channels, height, width, interleaves] = parameters else { return None };
+        let &[channels, height, width, interleaves, _] = parameters else { return None };
         let (integer_isa, taps) = (IntegerIsa::of(Isa::detect()), height.checked_mul(width)?);
         let sets =
             usize::try_from(parts.number()?).ok().filter(|sets| (*sets > 0) == (interleaves > 0) && *sets <= 3)?;

@@ -14,6 +14,7 @@
 //! On processors that only multiply signed bytes, activations and their zero points are reduced by 128.
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
+mod element;
 mod quarters;
 
 use std::mem::MaybeUninit;
@@ -22,8 +23,8 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use attache_base::portion;
 use attache_base::storable::{Parts, Storable, StoredParts};
-use bytemuck::Pod;
 
+pub(super) use self::element::{Element, convert};
 use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
@@ -69,64 +70,6 @@ pub struct Operand<'a> {
     pub bytes: &'a [u8],
     /// The zero point of the elements.
     pub zero: Zero,
-}
-
-/// The type of an activation in the words that dot products read: `u8` for words of four bytes, `i16` for
-/// words of two 16-bit numbers.
-pub(super) trait Element: Pod + Send + Sync {
-    /// Whether a word contains four elements instead of two.
-    const PACKS_K4: bool;
-    /// Returns the element that represents zero.
-    fn zero(integer_isa: IntegerIsa, zero: Zero) -> Self;
-    /// Converts bytes to this format; `flip` is the instruction set's [`Integers::FLIP`].
-    fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [Self]);
-}
-
-/// Converts bytes to elements of type `T`, in code compiled for the instruction set.
-pub(super) fn convert<T: Element>(integer_isa: IntegerIsa, bytes: &[u8], zero: Zero, target: &mut [T]) {
-    struct Convert<'a, T>(&'a [u8], Zero, &'a mut [T]);
-
-    impl<T: Element> IntegerMultiversioned for Convert<'_, T> {
-        type Output = ();
-
-        #[inline(always)]
-        fn run<S: Integers>(self, _: S) {
-            T::convert(S::FLIP, self.0, self.1, self.2);
-        }
-    }
-
-    integer_isa.dispatch(Convert(bytes, zero, target));
-}
-
-impl Element for u8 {
-    const PACKS_K4: bool = true;
-
-    fn zero(integer_isa: IntegerIsa, zero: Zero) -> u8 {
-        zero.unsigned_point() as u8 ^ integer_isa.flip()
-    }
-
-    #[inline(always)]
-    fn convert(flip: u8, bytes: &[u8], zero: Zero, target: &mut [u8]) {
-        let flip = if zero.signed { flip ^ 0x80 } else { flip };
-        target.iter_mut().zip(bytes).for_each(|(target, byte)| *target = byte ^ flip);
-    }
-}
-
-impl Element for i16 {
-    const PACKS_K4: bool = false;
-
-    fn zero(_: IntegerIsa, _: Zero) -> i16 {
-        0
-    }
-
-    #[inline(always)]
-    fn convert(_: u8, bytes: &[u8], zero: Zero, target: &mut [i16]) {
-        let point = zero.point as i16;
-        match zero.signed {
-            true => target.iter_mut().zip(bytes).for_each(|(to, byte)| *to = i16::from(*byte as i8) - point),
-            false => target.iter_mut().zip(bytes).for_each(|(to, byte)| *to = i16::from(*byte) - point),
-        }
-    }
 }
 
 /// Weights and bias of a product of 8-bit elements, packed for one instruction set.

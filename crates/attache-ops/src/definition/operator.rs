@@ -30,6 +30,12 @@ pub(crate) enum Combination {
 /// the name, and the check of the number, presence and types of inputs. [`fmt::Debug`] tells all attributes, as the derived
 /// form does ([`Op::attributes`]).
 pub(crate) trait Operator: fmt::Debug + Send + Sync {
+    /// Returns a text with all attributes; see [`Op::attributes`]. The smallest programs have none.
+    #[cfg(not(attache_small))]
+    fn attributes(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     /// Infers the types and shapes of the outputs; see [`Op::infer`].
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError>;
 
@@ -207,8 +213,9 @@ impl Op for Declared {
         self.name
     }
 
+    #[cfg(not(attache_small))]
     fn attributes(&self) -> Option<String> {
-        Some(format!("{:?}", self.operator))
+        self.operator.attributes()
     }
 
     fn infer(&self, inputs: &[Option<&Fact>]) -> Result<Vec<Inferred>, OpError> {

@@ -77,10 +77,13 @@ impl BatchedProduct {
 
     /// Whether each of `right` matrices of floats is packed piece by piece while it is multiplied.
     #[cfg(not(attache_small))]
-    fn is_multiplied_at_once(&self, right: usize) -> bool {
+    fn is_multiplied_at_once(&self, engine: &Engine<'_>, right: usize) -> bool {
         // The rows that are multiplied by each.
         let rows = self.outer.elements() / right.max(1) * self.rows;
-        self.depth <= MOST_TERMS && (rows <= FEW_ROWS || rows.saturating_mul(self.depth) <= FEW_ELEMENTS)
+        let threads = engine.parallel.threads();
+        let divides = right >= threads || self.columns / (2 * engine.isa.lanes()) >= threads;
+        let fits = rows.saturating_mul(self.depth) <= FEW_ELEMENTS && divides;
+        self.depth <= MOST_TERMS && (rows <= FEW_ROWS || fits)
     }
 
     /// Returns the index of the left and of the right matrix of product `index`.
@@ -233,7 +236,7 @@ impl BatchMatMul {
         let (left, everything) = (self.rows(engine, product, left), (f32::NEG_INFINITY, f32::INFINITY));
         let (size, strides) = (depth * columns, self.strides(product));
         #[cfg(not(attache_small))]
-        if !right.is_constant && product.is_multiplied_at_once(matrices(right.shape)) {
+        if !right.is_constant && product.is_multiplied_at_once(&engine, matrices(right.shape)) {
             self.each_on_threads(engine, product, matrices(right.shape), output, |engine, output, rows, index| {
                 let matrix =
                     StridedMatrix { values: &values[index * size..][..size], outputs: columns, depth, strides };

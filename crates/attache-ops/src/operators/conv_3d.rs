@@ -1,10 +1,10 @@
 //! CONV_3D: convolution over depth, height and width.
 
-use attache_base::{DataType, Shape};
+use attache_base::{DataType, Serial, Shape};
 use attache_gpu_ir::{ConvolutionGeometry, Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported, WorkingMemory};
-use attache_kernels::Engine;
 use attache_kernels::gemm::{PackedMatrix, gemm};
+use attache_kernels::{Engine, scratch};
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::fused;
@@ -22,6 +22,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
 
 /// Number of rows of windows that are multiplied at once.
 const ROWS: usize = 64;
+/// Number of elements of these rows, which each thread keeps, unless one row has more.
+const BLOCK: usize = 1 << 18;
 
 /// CONV_3D with its attributes. Inputs: `[batch, depth, height, width, channel]`, filter
 /// `[depth, height, width, channel, output]`, and an optional bias.
@@ -60,23 +62,30 @@ impl Convolution {
     }
 
     fn run(&self, engine: Engine<'_>, matrix: &PackedMatrix, data: &[f32], output: &mut [f32], clamp: (f32, f32)) {
-        let (terms, channels) = (self.terms(), self.channels);
+        let (terms, channels, outputs) = (self.terms(), self.channels, self.outputs);
         let positions = self.geometry.positions.iter().product::<usize>();
         let pixels = self.geometry.volume.iter().product::<usize>();
-        let mut rows = vec![0.0; ROWS.min(positions) * terms];
-        for (data, output) in
-            data.chunks_exact(pixels * channels).zip(output.chunks_exact_mut(positions * self.outputs))
-        {
-            for (part, output) in output.chunks_mut(ROWS * self.outputs).enumerate() {
-                let count = output.len() / self.outputs;
-                rows.fill(0.0);
-                for (index, row) in rows.chunks_exact_mut(terms).take(count).enumerate() {
-                    self.geometry.visit(part * ROWS + index, |tap, place| {
-                        row[tap * channels..][..channels].copy_from_slice(&data[place * channels..][..channels]);
-                    });
-                }
-                gemm(engine, count, &rows, terms, matrix, output, self.outputs, clamp);
-            }
+        let rows_of_block = ROWS.min(BLOCK / terms).max(1);
+        let blocks = positions.div_ceil(rows_of_block);
+        let nanoseconds = (positions * (outputs + 8) * terms) as f64 / (4 * engine.isa.lanes()) as f64;
+        let band = blocks.div_ceil(engine.tasks(nanoseconds, blocks)) * rows_of_block;
+        let on_this_thread = Engine { isa: engine.isa, parallel: &Serial };
+        for (data, output) in data.chunks_exact(pixels * channels).zip(output.chunks_exact_mut(positions * outputs)) {
+            engine.for_each_chunk(output, band * outputs, |task, output| {
+                scratch::with(rows_of_block.min(positions) * terms, |rows: &mut [f32]| {
+                    for (block, output) in output.chunks_mut(rows_of_block * outputs).enumerate() {
+                        let (first, count) = (task * band + block * rows_of_block, output.len() / outputs);
+                        rows.fill(0.0);
+                        for (position, row) in (first..first + count).zip(rows.chunks_exact_mut(terms)) {
+                            self.geometry.visit_runs(position, |tap, place, length| {
+                                let [tap, place, length] = [tap, place, length].map(|pixels| pixels * channels);
+                                row[tap..][..length].copy_from_slice(&data[place..][..length]);
+                            });
+                        }
+                        gemm(on_this_thread, count, rows, terms, matrix, output, outputs, clamp);
+                    }
+                });
+            });
         }
     }
 

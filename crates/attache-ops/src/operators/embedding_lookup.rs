@@ -116,6 +116,12 @@ fn positions(ids: &[i64], rows: usize) -> Result<Vec<usize>, OpError> {
 }
 
 impl Operator for EmbeddingLookup {
+    /// The scales of blocks, which may be many, make no text: with them nothing is kept.
+    #[cfg(not(attache_small))]
+    fn attributes(&self) -> Option<String> {
+        self.blocks.is_none().then(|| format!("{self:?}"))
+    }
+
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let [ids, table] = inputs.required();
         self.check(table)?;

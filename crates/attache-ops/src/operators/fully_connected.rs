@@ -283,6 +283,12 @@ fn precision(scales: &WeightScales<'_>) -> ScalePrecision {
 }
 
 impl Operator for FullyConnected {
+    /// The scales of blocks, which may be many, make no text: with them nothing is kept.
+    #[cfg(not(attache_small))]
+    fn attributes(&self) -> Option<String> {
+        self.blocks.is_none().then(|| format!("{self:?}"))
+    }
+
     fn infer(&self, inputs: Facts<'_>) -> Result<Vec<Inferred>, OpError> {
         let (input, weights, bias) = (inputs.fact(0), inputs.fact(1), inputs.optional(2));
         let (data_type, arithmetic) = (input.data_type, arithmetic(input.data_type, weights.data_type)?);

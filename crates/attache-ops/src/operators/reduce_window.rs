@@ -7,6 +7,7 @@
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
+use attache_kernels::Engine;
 use attache_model::schema::{BuiltinOperator, ReduceWindowFunction};
 
 use crate::shared::combine::{
@@ -147,21 +148,82 @@ impl Windows {
 }
 
 /// Combines the elements in each window. Elements of the padding are `start` as well.
-fn reduce<T: Combinable>(combination: Combination, axes: &[Axis], input: &[T], start: T, output: &mut [T]) {
+fn reduce<T: Combinable>(
+    engine: Engine<'_>,
+    combination: Combination,
+    axes: &[Axis],
+    (input, start): (&[T], T),
+    output: &mut [T],
+) {
+    if output.is_empty() {
+        return;
+    }
+    let Some((inner, outer)) = axes.split_last() else {
+        output[0] = T::combine(combination, start, input[0]);
+        return;
+    };
     let extents: Vec<usize> = axes.iter().map(|axis| axis.input).collect();
     let steps = strides(&extents);
-    let taps = axes.iter().map(|axis| axis.size).product::<usize>();
-    let (mut at, mut tap) = (vec![0; axes.len()], vec![0; axes.len()]);
-    for output in output {
-        *output = start;
-        tap.fill(0);
-        for _ in 0..taps {
-            let places = axes.iter().zip(at.iter().zip(&tap)).map(|(axis, (at, tap))| axis.covered(*at, *tap));
-            let place = places.zip(&steps).try_fold(0, |sum, (place, step)| Some(sum + place? * step));
-            *output = T::combine(combination, *output, place.map_or(start, |place| input[place]));
-            advance(&mut tap, |axis| axes[axis].size);
+    let taps = outer.iter().map(|axis| axis.size).product::<usize>();
+    let lines = output.len() / inner.output;
+    let nanoseconds = output.len() as f64 * taps as f64 * inner.size as f64 * 0.5;
+    let tasks = engine.tasks(nanoseconds, lines);
+    engine.for_each_part(output, inner.output, tasks, |first, output| {
+        let (mut at, mut tap) = (vec![0; outer.len()], vec![0; outer.len()]);
+        let mut rest = first;
+        for (coordinate, axis) in at.iter_mut().zip(outer).rev() {
+            (*coordinate, rest) = (rest % axis.output, rest / axis.output);
         }
-        advance(&mut at, |axis| axes[axis].output);
+        for line in output.chunks_exact_mut(inner.output) {
+            line.fill(start);
+            tap.fill(0);
+            for _ in 0..taps {
+                let places = outer.iter().zip(at.iter().zip(&tap)).map(|(axis, (at, tap))| axis.covered(*at, *tap));
+                let place = places.zip(&steps).try_fold(0, |sum, (place, step)| Some(sum + place? * step));
+                let row = place.map(|place| &input[place..][..inner.input]);
+                (0..inner.size).for_each(|tap| inner.combine(combination, (row, start), tap, line));
+                advance(&mut tap, |axis| outer[axis].size);
+            }
+            advance(&mut at, |axis| outer[axis].output);
+        }
+    });
+}
+
+impl Axis {
+    /// Combines each result of a line along the axis with the element of `row` that element `tap` of its window covers: with
+    /// `start` in the padding, and everywhere if there is no row.
+    fn combine<T: Combinable>(
+        &self,
+        combination: Combination,
+        (row, start): (Option<&[T]>, T),
+        tap: usize,
+        line: &mut [T],
+    ) {
+        let combine = |result: &mut T, element: T| *result = T::combine(combination, *result, element);
+        let Some(row) = row else { return line.iter_mut().for_each(|result| combine(result, start)) };
+        if self.spread > 1 || cfg!(attache_small) {
+            for (at, result) in line.iter_mut().enumerate() {
+                combine(result, self.covered(at, tap).map_or(start, |place| row[place]));
+            }
+            return;
+        }
+        // The results from `first` to before `end` have elements in the row.
+        let (before, stride) = (self.before.saturating_sub((tap * self.dilation) as i64), self.stride as i64);
+        let position = |place: i64| {
+            (place.saturating_add(before).max(0) as u64).div_ceil(stride as u64).min(line.len() as u64) as usize
+        };
+        let (first, end) = (position(0), position(self.input as i64));
+        let places = (first as i64).saturating_mul(stride).saturating_sub(before).max(0) as usize;
+        line[..first].iter_mut().for_each(|result| combine(result, start));
+        let elements = row.get(places..).unwrap_or_default();
+        match self.stride {
+            1 => line[first..end].iter_mut().zip(elements).for_each(|(result, element)| combine(result, *element)),
+            stride => {
+                let elements = elements.iter().step_by(stride);
+                line[first..end].iter_mut().zip(elements).for_each(|(result, element)| combine(result, *element));
+            }
+        }
+        line[end..].iter_mut().for_each(|result| combine(result, start));
     }
 }
 
@@ -295,7 +357,8 @@ impl Operator for ReduceWindow {
         let axes = windows.ok_or_else(|| OpError::invalid("it has no windows"))?.axes(input.shape)?;
         with_combinable!(input.data_type, T => {
             let (input, start) = (elements::<T>(input.bytes)?, elements::<T>(start.bytes)?[0]);
-            reduce(self.combination, &axes, input, start, elements_mut(eval.outputs[0].bytes)?);
+            let output = elements_mut(eval.outputs[0].bytes)?;
+            reduce(Engine::new(eval.parallel), self.combination, &axes, (input, start), output);
         });
         Ok(())
     }
@@ -336,6 +399,8 @@ impl Operator for ReduceWindow {
 
 #[cfg(test)]
 mod tests {
+    use attache_base::Serial;
+
     use super::*;
 
     fn windows(sizes: &[i64], padding: &[[i64; 2]]) -> Windows {
@@ -358,10 +423,48 @@ mod tests {
         assert!(output(&windows(&[1], &[[0, 0]]), &[3, 3]).is_err());
     }
 
+    fn sum(windows: &Windows, shape: &[usize], input: &[i32], start: i32) -> Vec<i32> {
+        let axes = windows.axes(&shape.into()).unwrap();
+        let mut output = vec![0; axes.iter().map(|axis| axis.output).product()];
+        reduce(Engine::new(&Serial), Combination::Sum, &axes, (input, start), &mut output);
+        output
+    }
+
     #[test]
     fn the_padding_counts() {
-        let (windows, mut output) = (windows(&[2], &[[1, 0]]), [0; 3]);
-        reduce(Combination::Sum, &windows.axes(&[3].into()).unwrap(), &[1, 2, 3], 10, &mut output);
-        assert_eq!(output, [21, 13, 15]);
+        assert_eq!(sum(&windows(&[2], &[[1, 0]]), &[3], &[1, 2, 3], 10), [21, 13, 15]);
+    }
+
+    #[test]
+    fn lines_are_sums_of_single_windows() {
+        let mut seed = 1_u32;
+        let mut below = |limit: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from((seed >> 16) % limit)
+        };
+        for _ in 0..500 {
+            let shape: Vec<usize> = (0..3).map(|_| 1 + below(6) as usize).collect();
+            let mut list = |most: u32| -> Vec<i64> { (0..3).map(|_| 1 + below(most)).collect() };
+            let (sizes, strides, dilations, spread) = (list(3), list(3), list(2), list(2));
+            let padding = (0..3).map(|_| [below(4) - 1, below(4)]).collect();
+            let windows = Windows { sizes, strides, dilations, spread, padding };
+            let Ok(axes) = windows.axes(&shape[..].into()) else { continue };
+            let input: Vec<i32> = (0..shape.iter().product::<usize>() as i32).map(|index| index * index).collect();
+            let outputs: Vec<usize> = axes.iter().map(|axis| axis.output).collect();
+            let mut expected = Vec::new();
+            let mut at = [0; 3];
+            for _ in 0..outputs.iter().product() {
+                let (mut total, mut tap) = (7, [0; 3]);
+                for _ in 0..axes.iter().map(|axis| axis.size).product() {
+                    let place = |[a, b, c]: [Option<usize>; 3]| Some((a? * shape[1] + b?) * shape[2] + c?);
+                    let places = [0, 1, 2].map(|axis| axes[axis].covered(at[axis], tap[axis]));
+                    total += place(places).map_or(7, |place| input[place]);
+                    advance(&mut tap, |axis| axes[axis].size);
+                }
+                expected.push(total);
+                advance(&mut at, |axis| outputs[axis]);
+            }
+            assert_eq!(sum(&windows, &shape, &input, 7), expected, "{windows:?} {shape:?}");
+        }
     }
 }

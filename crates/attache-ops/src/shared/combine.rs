@@ -9,7 +9,7 @@ use crate::Combination;
 use crate::shared::integers::{moves_as_integer, ordered, wrapped};
 
 /// A type whose elements can be combined. Integers wrap; any element other than 0 is true.
-pub(crate) trait Combinable: bytemuck::Pod {
+pub(crate) trait Combinable: bytemuck::Pod + Send + Sync {
     /// Returns `a` and `b` combined.
     fn combine(combination: Combination, a: Self, b: Self) -> Self;
 }

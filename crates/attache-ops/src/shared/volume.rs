@@ -91,6 +91,32 @@ impl Geometry {
         }
     }
 
+    /// Calls `visit` for each run of adjacent elements that the window covers at a position, along the width, with the first
+    /// element's place in the window and in the volume, both counted in pixels, and the number of elements.
+    pub(crate) fn visit_runs(&self, position: usize, mut visit: impl FnMut(usize, usize, usize)) {
+        if self.dilations[2] != 1 {
+            return self.visit(position, |tap, place| visit(tap, place, 1));
+        }
+        let [_, height, width] = self.positions;
+        let at = [position / (height * width), position / width % height, position % width];
+        let [_, rows, columns] = self.window;
+        let left = at[2] * self.strides[2];
+        let first = self.before[2].saturating_sub(left);
+        let end = columns.min((self.volume[2] + self.before[2]).saturating_sub(left));
+        if first >= end {
+            return;
+        }
+        let column = left + first - self.before[2];
+        for d in 0..self.window[0] {
+            let Some(depth) = self.covered(0, at[0], d) else { continue };
+            for h in 0..rows {
+                let Some(row) = self.covered(1, at[1], h) else { continue };
+                let place = (depth * self.volume[1] + row) * self.volume[2] + column;
+                visit((d * rows + h) * columns + first, place, end - first);
+            }
+        }
+    }
+
     /// Calls `visit` for each element that the window covers at a position, with the element's place in the window and in the
     /// volume, both counted in pixels.
     pub(crate) fn visit(&self, position: usize, mut visit: impl FnMut(usize, usize)) {
@@ -196,6 +222,18 @@ mod tests {
         let mut covered = Vec::new();
         geometry.visit(8, |tap, place| covered.push((tap, place)));
         assert_eq!(covered, [(1, 17)]);
+        for dilation in [1, 2] {
+            let window = VolumeConvolution { dilations: [1, 2, dilation], ..convolution };
+            let geometry = window.geometry([3, 4, 5], [2, 3, 4]).unwrap();
+            for position in 0..geometry.positions.iter().product() {
+                let [mut single, mut runs] = [Vec::new(), Vec::new()];
+                geometry.visit(position, |tap, place| single.push((tap, place)));
+                geometry.visit_runs(position, |tap, place, count| {
+                    runs.extend((0..count).map(|index| (tap + index, place + index)));
+                });
+                assert_eq!(runs, single);
+            }
+        }
         assert!(convolution.geometry([3, 2, 4], [0, 1, 1]).is_err());
         assert!(geometry.check_reach().is_ok());
         assert!(Geometry { dilations: [1, 1, 1 << 30], window: [2, 1, 9], ..geometry }.check_reach().is_err());

@@ -1,6 +1,7 @@
 //! The memory plan of a graph ([`Plan`]): which tensors share memory, at which steps each is live, and its
 //! byte range in the arena.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use attache_base::{AlignedBuffer, DataType, arena};
@@ -9,6 +10,7 @@ use attache_model::ModelLocation;
 
 use super::bands::{group, scratch_bytes};
 use super::passing::{Caller, Owners, in_arena, last_uses, passed, sole_outputs, taken, updated_variables};
+use super::shared_weights::NodeKey;
 use crate::limits::exceeded;
 use crate::partition::Unit;
 use crate::partition::assign::PlacedStep;
@@ -70,6 +72,8 @@ pub(crate) fn plan(
     let nodes = steps.iter().flat_map(PlacedStep::nodes_on_cpu).map(|id| graph.node(*id));
     let scratch = steps.iter().map(|step| scratch_bytes(graph, step)).max().unwrap_or(0);
     let size = arena.size.saturating_add(passed_bytes).saturating_add(scratch);
+    let mut known = HashSet::new();
+    let nodes = nodes.map(|node| (node, cfg!(attache_small) || known.insert(NodeKey::of(graph, subgraph, node))));
     limits.check_memory(graph, subgraph, size, nodes)?;
     let owner = |index: usize| owners.of(TensorId(index as u32)).index();
     let range = |index: usize| -> Option<Range<usize>> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use attache_base::{Bytes, Constant, DataType, Quantization};
-use attache_graph::{Graph, Node, SharedCache, TensorId};
+use attache_graph::{Fact, Graph, Node, SharedCache, TensorId};
 use attache_passes::{FoldedConstants, NothingFolded};
 
 use crate::cache::PackedWeights;
@@ -24,7 +24,7 @@ pub(crate) struct SharedWeights {
 
 /// Everything on which the packed weights of a node may depend, apart from shapes.
 #[derive(PartialEq, Eq, Hash)]
-struct NodeKey {
+pub(crate) struct NodeKey {
     operator: String,
     attributes: Attributes,
     /// Address and length of each constant input; `None` for other inputs.
@@ -79,26 +79,9 @@ impl SharedWeights {
 
     /// Returns the cache for the packed weights of a node.
     pub(crate) fn cache(&mut self, graph: &Graph, subgraph: usize, node: &Node) -> Arc<SharedCache> {
-        let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
-        let constants: Vec<Option<&Constant>> =
-            inputs.clone().map(|fact| fact.and_then(|fact| fact.constant.as_ref())).collect();
-        let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
-        let key = NodeKey {
-            operator: node.op.name().to_owned(),
-            attributes: node
-                .op
-                .attributes()
-                .map_or_else(|| Attributes::OfPlace(node.place(subgraph)), Attributes::Known),
-            constants: constants
-                .iter()
-                .map(|constant| constant.map(|constant| (constant.bytes.as_ptr().addr(), constant.bytes.len())))
-                .collect(),
-            types: facts
-                .map(|fact| fact.map(|fact| (fact.data_type, fact.quantization.as_ref().map(quantization_key))))
-                .collect(),
-        };
+        let key = NodeKey::of(graph, subgraph, node);
         // The bytes are kept, so that their addresses stay theirs.
-        let bytes = || constants.iter().flatten().map(|constant| constant.bytes.clone()).collect();
+        let bytes = || constants(graph, node).flatten().map(|constant| constant.bytes.clone()).collect();
         let stored = || self.stored.clone().map(|stored| stored.of_node(graph, subgraph, node));
         let (cache, _) = self.caches.entry(key).or_insert_with(|| (Arc::new(SharedCache::new(stored())), bytes()));
         cache.clone()
@@ -110,6 +93,28 @@ impl SharedWeights {
     }
 }
 
+/// Returns the constant of each input of a node; `None` for other inputs.
+fn constants<'a>(graph: &'a Graph, node: &'a Node) -> impl Iterator<Item = Option<&'a Constant>> {
+    node.inputs.iter().map(|id| id.as_ref().and_then(|id| graph.fact(*id).constant.as_ref()))
+}
+
+impl NodeKey {
+    /// Returns the key of a node, whose constants stay where they are as long as the key is used.
+    pub(crate) fn of(graph: &Graph, subgraph: usize, node: &Node) -> Self {
+        let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
+        let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
+        let place = || Attributes::OfPlace(node.place(subgraph));
+        let address = |constant: &Constant| (constant.bytes.as_ptr().addr(), constant.bytes.len());
+        let described = |fact: &Fact| (fact.data_type, fact.quantization.as_ref().map(quantization_key));
+        Self {
+            operator: node.op.name().to_owned(),
+            attributes: node.op.attributes().map_or_else(place, Attributes::Known),
+            constants: constants(graph, node).map(|constant| constant.map(address)).collect(),
+            types: facts.map(|fact| fact.map(described)).collect(),
+        }
+    }
+}
+
 fn quantization_key(quantization: &Quantization) -> (Vec<u32>, Vec<i64>, usize) {
     let scales = quantization.scale.iter().map(|scale| scale.to_bits()).collect();
     (scales, quantization.zero_point.clone(), quantization.axis)
@@ -117,7 +122,7 @@ fn quantization_key(quantization: &Quantization) -> (Vec<u32>, Vec<i64>, usize) 
 
 #[cfg(test)]
 mod tests {
-    use attache_graph::{Eval, Fact, Inferred, Lowering, NodeId, Op, OpError, UnresolvedOperator, Unsupported};
+    use attache_graph::{Eval, Inferred, Lowering, NodeId, Op, OpError, UnresolvedOperator, Unsupported};
 
     use super::*;
 
