@@ -4,6 +4,8 @@
 //! STABLEHLO_REDUCE_WINDOW also pads the tensor, with the initial value, at its ends and between its elements; its function is
 //! that of a subgraph of one operator.
 
+use std::ops::Range;
+
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId, Window, WindowKind};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
@@ -162,31 +164,45 @@ fn reduce<T: Combinable>(
         output[0] = T::combine(combination, start, input[0]);
         return;
     };
+    let width = inner.output;
+    let task = |first: usize, output: &mut [T]| {
+        output.fill(start);
+        visit_rows(axes, first..first + output.len() / width, &mut |line, place| {
+            let line = &mut output[(line - first) * width..][..width];
+            let row = place.map(|place| &input[place..][..inner.input]);
+            (0..inner.size).for_each(|tap| inner.combine(combination, (row, start), tap, line));
+        });
+    };
+    if cfg!(attache_small) {
+        return task(0, output);
+    }
+    let taps = outer.iter().map(|axis| axis.size).product::<usize>();
+    let nanoseconds = output.len() as f64 * taps as f64 * inner.size as f64 * 0.5;
+    let tasks = engine.tasks(nanoseconds, output.len() / width);
+    engine.for_each_part(output, width, tasks, task);
+}
+
+/// Calls `visit` for each row that windows cover, of these lines of the output: with the line, and with the place where the row
+/// of the input begins, `None` in the padding. The rows of a line come in their order.
+fn visit_rows(axes: &[Axis], lines: Range<usize>, visit: &mut dyn FnMut(usize, Option<usize>)) {
     let extents: Vec<usize> = axes.iter().map(|axis| axis.input).collect();
     let steps = strides(&extents);
+    let outer = &axes[..axes.len() - 1];
     let taps = outer.iter().map(|axis| axis.size).product::<usize>();
-    let lines = output.len() / inner.output;
-    let nanoseconds = output.len() as f64 * taps as f64 * inner.size as f64 * 0.5;
-    let tasks = engine.tasks(nanoseconds, lines);
-    engine.for_each_part(output, inner.output, tasks, |first, output| {
-        let (mut at, mut tap) = (vec![0; outer.len()], vec![0; outer.len()]);
-        let mut rest = first;
-        for (coordinate, axis) in at.iter_mut().zip(outer).rev() {
-            (*coordinate, rest) = (rest % axis.output, rest / axis.output);
+    let (mut at, mut tap) = (vec![0; outer.len()], vec![0; outer.len()]);
+    let mut rest = lines.start;
+    for (coordinate, axis) in at.iter_mut().zip(outer).rev() {
+        (*coordinate, rest) = (rest % axis.output, rest / axis.output);
+    }
+    for line in lines {
+        tap.fill(0);
+        for _ in 0..taps {
+            let places = outer.iter().zip(at.iter().zip(&tap)).map(|(axis, (at, tap))| axis.covered(*at, *tap));
+            visit(line, places.zip(&steps).try_fold(0, |sum, (place, step)| Some(sum + place? * step)));
+            advance(&mut tap, |axis| outer[axis].size);
         }
-        for line in output.chunks_exact_mut(inner.output) {
-            line.fill(start);
-            tap.fill(0);
-            for _ in 0..taps {
-                let places = outer.iter().zip(at.iter().zip(&tap)).map(|(axis, (at, tap))| axis.covered(*at, *tap));
-                let place = places.zip(&steps).try_fold(0, |sum, (place, step)| Some(sum + place? * step));
-                let row = place.map(|place| &input[place..][..inner.input]);
-                (0..inner.size).for_each(|tap| inner.combine(combination, (row, start), tap, line));
-                advance(&mut tap, |axis| outer[axis].size);
-            }
-            advance(&mut at, |axis| outer[axis].output);
-        }
-    });
+        advance(&mut at, |axis| outer[axis].output);
+    }
 }
 
 impl Axis {
