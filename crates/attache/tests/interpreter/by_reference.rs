@@ -229,6 +229,26 @@ fn a_step_copies_nothing_of_a_cache_that_is_carried() {
 }
 
 #[test]
+fn a_cache_at_an_address_stays_there() {
+    assert!(cache(64).build().input_memory(2).is_none(), "it is passed by reference");
+    let mut interpreter = Interpreter::builder(&cache(64).model()).threads(1).fixed_addresses(true).build().unwrap();
+    let addresses = |interpreter: &mut Interpreter| {
+        [interpreter.input_memory(2).unwrap().as_ptr(), interpreter.output_memory(0).unwrap().as_ptr()]
+    };
+    let before = addresses(&mut interpreter);
+    for step in 0..3 {
+        interpreter.write(0, &[step as f32 + 1.0; ROW]).unwrap();
+        interpreter.write(1, &[step, 0]).unwrap();
+        interpreter.invoke().unwrap();
+        let next: &[f32] = interpreter.read(0).unwrap();
+        assert_eq!(next[step as usize * ROW], step as f32 + 1.0);
+        assert_eq!(next.iter().filter(|element| **element != 0.0).count(), ROW, "one row of a cache of zeros");
+        assert!(interpreter.input_memory(2).unwrap().iter().all(|byte| *byte == 0), "the input stays");
+    }
+    assert_eq!(addresses(&mut interpreter), before);
+}
+
+#[test]
 fn a_carried_value_serves_one_run() {
     let mut interpreter = cache(64).build();
     let error = interpreter.carry(0, 2).unwrap_err();
@@ -521,7 +541,7 @@ impl Net {
 #[test]
 fn random_programs_compute_what_copying_computes() {
     let mut state = 1u64;
-    for seed in 0..150 {
+    for seed in 0..300 {
         let mut random = |below: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) as usize % below
@@ -530,7 +550,8 @@ fn random_programs_compute_what_copying_computes() {
         let mut net = Net::new(ROWS);
         NAMES.iter().for_each(|name| net.zeros_once(name));
         program.write(&mut net, 0, false);
-        let mut interpreter = net.build();
+        let builder = Interpreter::builder(&net.model()).threads(1).fixed_addresses(seed % 2 == 1);
+        let mut interpreter = builder.build().unwrap();
         let mut variables = [vec![0f32; ROWS * ROW], vec![0f32; ROWS * ROW]];
         let mut carried = None;
         for run in 0..4 {
