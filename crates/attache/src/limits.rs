@@ -115,18 +115,19 @@ impl Limits {
 
     /// Returns an error if the CPU memory of a subgraph exceeds [`Limits::arena_bytes`]: `arena` bytes for
     /// tensors, plus the packed weights of all CPU operators `nodes`, plus the largest scratch memory of one
-    /// of them. `nodes` says of each whether it keeps weights of its own, not those of one before.
+    /// of them. `keeps_own` says whether a node keeps weights of its own, not those of one before.
     pub(crate) fn check_memory<'a>(
         &self,
         graph: &Graph,
         subgraph: usize,
         arena: usize,
-        nodes: impl Iterator<Item = (&'a Node, bool)>,
+        nodes: impl Iterator<Item = &'a Node>,
+        mut keeps_own: impl FnMut(&Node) -> bool,
     ) -> Result<(), Error> {
         let (mut kept, mut scratch, mut largest) = (0u64, 0u64, None);
-        for (node, is_new) in nodes {
+        for node in nodes {
             let memory = working_memory(graph, node);
-            kept = kept.saturating_add(if is_new { memory.kept } else { 0 });
+            kept = kept.saturating_add(if memory.kept > 0 && keeps_own(node) { memory.kept } else { 0 });
             scratch = scratch.max(memory.scratch);
             largest =
                 largest.max(Some((memory.total(), node.place(subgraph).unwrap_or((subgraph, 0)), node.op.name())));

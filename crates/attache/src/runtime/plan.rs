@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use attache_base::{AlignedBuffer, DataType, arena};
-use attache_graph::{Fact, Graph, TensorId};
+use attache_graph::{Fact, Graph, Node, TensorId};
 use attache_model::ModelLocation;
 
 use super::bands::{group, scratch_bytes};
@@ -73,8 +73,8 @@ pub(crate) fn plan(
     let scratch = steps.iter().map(|step| scratch_bytes(graph, step)).max().unwrap_or(0);
     let size = arena.size.saturating_add(passed_bytes).saturating_add(scratch);
     let mut known = HashSet::new();
-    let nodes = nodes.map(|node| (node, cfg!(attache_small) || known.insert(NodeKey::of(graph, subgraph, node))));
-    limits.check_memory(graph, subgraph, size, nodes)?;
+    let keeps_own = |node: &Node| cfg!(attache_small) || known.insert(NodeKey::of(graph, subgraph, node));
+    limits.check_memory(graph, subgraph, size, nodes, keeps_own)?;
     let owner = |index: usize| owners.of(TensorId(index as u32)).index();
     let range = |index: usize| -> Option<Range<usize>> {
         let offset = arena.offsets[slots[owner(index)]?];

@@ -103,12 +103,14 @@ impl NodeKey {
     pub(crate) fn of(graph: &Graph, subgraph: usize, node: &Node) -> Self {
         let inputs = node.inputs.iter().map(|id| id.as_ref().map(|id| graph.fact(*id)));
         let facts = inputs.chain(node.outputs.iter().map(|id| Some(graph.fact(*id))));
+        // Without constants there is little to share.
+        let attributes = constants(graph, node).flatten().next().and_then(|_| node.op.attributes());
         let place = || Attributes::OfPlace(node.place(subgraph));
         let address = |constant: &Constant| (constant.bytes.as_ptr().addr(), constant.bytes.len());
         let described = |fact: &Fact| (fact.data_type, fact.quantization.as_ref().map(quantization_key));
         Self {
             operator: node.op.name().to_owned(),
-            attributes: node.op.attributes().map_or_else(place, Attributes::Known),
+            attributes: attributes.map_or_else(place, Attributes::Known),
             constants: constants(graph, node).map(|constant| constant.map(address)).collect(),
             types: facts.map(|fact| fact.map(described)).collect(),
         }
