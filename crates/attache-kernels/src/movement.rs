@@ -1,4 +1,4 @@
-//! Data movement kernels (strided copies, transposes, tiling, padding) for elements of any `Copy` type,
+//! Data movement kernels (strided copies, transposes, tiling, padding) for elements of any plain type,
 //! with dense outputs, and concatenation of bytes.
 #![allow(unsafe_code)] // Blocks of a strided plane, which are no slices.
 
@@ -132,9 +132,9 @@ fn transpose_plane<T: Pod>(
         (_, 2) => return interleave::<T, 2>(&source[start..], rows, step, target),
         (_, 3) => return interleave::<T, 3>(&source[start..], rows, step, target),
         (_, 4) => return interleave::<T, 4>(&source[start..], rows, step, target),
-        (2, _) if step == 2 => return part::<T, 2>(&source[start..], columns, target),
-        (3, _) if step == 3 => return part::<T, 3>(&source[start..], columns, target),
-        (4, _) if step == 4 => return part::<T, 4>(&source[start..], columns, target),
+        (2, _) if step == 2 => return deinterleave::<T, 2>(&source[start..], columns, target),
+        (3, _) if step == 3 => return deinterleave::<T, 3>(&source[start..], columns, target),
+        (4, _) if step == 4 => return deinterleave::<T, 4>(&source[start..], columns, target),
         _ => {}
     }
     let [whole_rows, whole_columns] = match (size_of::<T>(), bytemuck::try_cast_slice(source)) {
@@ -223,7 +223,7 @@ fn interleave<T: Copy, const N: usize>(source: &[T], rows: usize, step: usize, t
 
 /// Writes the first elements of all groups of `N` elements, then the second ones, and so on.
 #[inline(always)]
-fn part<T: Copy, const N: usize>(source: &[T], columns: usize, target: &mut [T]) {
+fn deinterleave<T: Copy, const N: usize>(source: &[T], columns: usize, target: &mut [T]) {
     let source = &source.as_chunks::<N>().0[..columns];
     for (index, line) in target.chunks_exact_mut(columns).enumerate().take(N) {
         for column in 0..columns {
@@ -276,7 +276,7 @@ pub fn tile<T: Pod + Send + Sync>(
 /// # Panics
 ///
 /// Panics if the lengths of the slices do not match.
-pub fn pad<T: Pod + Send + Sync>(
+pub fn pad<T: Copy + Send + Sync>(
     engine: Engine,
     source: &[T],
     shape: &[usize],

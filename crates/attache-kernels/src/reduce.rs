@@ -238,9 +238,8 @@ const BLOCK: usize = 8;
 fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
     const RUNS: usize = 2 * BLOCK;
     for (input, output) in input.chunks(RUNS * length).zip(output.chunks_mut(RUNS)) {
-        let count = output.len();
-        let Ok(totals) = <&mut [f32; RUNS]>::try_from(&mut output[..if cfg!(attache_small) { 0 } else { count }])
-        else {
+        let whole = output.first_chunk_mut::<RUNS>().filter(|_| !cfg!(attache_small));
+        let Some(totals) = whole else {
             for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
                 *total = run.iter().fold(*total, |total, value| F::step(total, *value));
             }
