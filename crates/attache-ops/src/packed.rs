@@ -11,8 +11,8 @@ use attache_kernels::convolution::PackedFilter;
 use attache_kernels::depthwise::PackedDepthwise;
 use attache_kernels::gemm::PackedMatrix;
 use attache_kernels::quantized::{
-    Int16x8Matrix, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter, PackedIntegers,
-    Requantize,
+    Int16x8Epilogue, Int16x8Matrix, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter,
+    PackedIntegers, Requantize,
 };
 use attache_kernels::transpose_convolution::PackedTransposeFilter;
 
@@ -41,8 +41,11 @@ static KINDS: &[PackedKind] = &[
     kind::<PackedIntegerDepthwise>("integer depthwise"),
     kind::<(PackedIntegerDepthwise, Requantize)>("integer depthwise, requantized"),
     kind::<(PackedIntegerTransposeFilter, Requantize)>("integer transpose, requantized"),
-    kind::<Int16x8Matrix>("16-bit matrix"),
+    kind::<(Int16x8Matrix, Int16x8Epilogue)>("16-bit matrix, requantized"),
     kind::<Vec<Int16x8Matrix>>("16-bit matrices"),
+    kind::<(Vec<Int16x8Matrix>, Int16x8Epilogue)>("16-bit matrices, requantized"),
+    #[cfg(not(attache_small))]
+    kind::<(attache_kernels::quantized::Int16x8Depthwise, Int16x8Epilogue)>("16-bit depthwise, requantized"),
     kind::<Arc<SequenceWeights>>("sequence"),
 ];
 

@@ -100,11 +100,16 @@ impl Chunk<'_> {
         let within = start % walk.row;
         let length = walk.row.min(output.len());
         let [l_step, r_step] = walk.steps;
-        // Whole rows are computed at a time, unless an operand is a single element. It is repeated first, so that one
-        // loop computes every form.
-        let block = if walk.steps == [1, 1] { length } else { length.min(BLOCK) };
-        let (mut l_repeated, mut r_repeated) = ([0.0; BLOCK], [0.0; BLOCK]);
         let mut rows = output.chunks_exact_mut(length);
+        if walk.steps == [1, 1] {
+            return walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
+                let row = rows.next().unwrap_or_default();
+                function.apply(isa, &left[l + within..], &right[r + within..], row, bounds);
+            });
+        }
+        // An operand that is a single element is repeated first, so that one loop computes every form.
+        let block = length.min(BLOCK);
+        let (mut l_repeated, mut r_repeated) = ([0.0; BLOCK], [0.0; BLOCK]);
         walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
             let (left, right) = (&left[l + within * l_step..], &right[r + within * r_step..]);
             if l_step == 0 {

@@ -21,6 +21,9 @@ impl<const N: usize> Walk<N> {
     /// Returns the access pattern for an output of shape `output`, to which each of the shapes `operands`
     /// broadcasts.
     pub(crate) fn new(output: &[usize], operands: [&[usize]; N]) -> Self {
+        if operands.iter().all(|operand| without_ones(operand) == without_ones(output)) {
+            return Self { extents: Vec::new(), strides: Vec::new(), row: output.iter().product(), steps: [1; N] };
+        }
         for operand in operands {
             assert!(operand.len() <= output.len(), "operands have no more axes than the output");
             let fits = |(from, to): (&usize, &usize)| from == to || *from == 1;
@@ -160,6 +163,14 @@ pub fn broadcast3<A: Copy, B: Copy, C: Copy, D>(
             *value = function(first[a + x], second[b + y], third[c + z]);
         }
     });
+}
+
+/// Returns the extents from the first one on that is not 1.
+fn without_ones(mut extents: &[usize]) -> &[usize] {
+    while let [1, rest @ ..] = extents {
+        extents = rest;
+    }
+    extents
 }
 
 pub(crate) fn check<T>(values: &[T], shape: &[usize]) {

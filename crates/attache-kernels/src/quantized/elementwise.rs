@@ -275,10 +275,11 @@ pub(super) fn binary_of<T: Stored>(
     let right = if repeats > 1 { &repeated } else { right };
     walk.join(repeats);
     let (rows, length) = (walk.rows(), output.len());
-    let is_long = T::MOST - T::LEAST == 255 && length >= LEAST_LONG && !cfg!(attache_small);
-    if is_long && !cfg!(attache_small) && rows == 1 && walk.steps == [1, 1] {
+    let are_bytes = T::MOST - T::LEAST == 255 && !cfg!(attache_small);
+    if are_bytes && !cfg!(attache_small) && rows == 1 && walk.steps == [1, 1] {
         return Adjacent::new(function).apply(engine, [left, right], output);
     }
+    let is_long = are_bytes && length >= LEAST_LONG;
     // The last step of functions of bytes has kernels of its own; to prepare it takes as long as some hundred elements.
     let unfinished = if is_long { Unfinished::of(function) } else { None };
     let each = if unfinished.is_some() { 0.5 } else { 1.0 };
@@ -326,16 +327,19 @@ impl Adjacent {
         engine.for_each_chunk(output, chunk, |task, output| {
             let operands = operands.map(|operand| &operand[task * chunk..][..output.len()]);
             let done = self.floats.map_or(0, |floats| floats.apply(engine.isa, operands, output));
-            self.apply_in_integers(engine.isa, operands.map(|operand| &operand[done..]), &mut output[done..]);
+            if done < output.len() {
+                self.apply_in_integers(engine.isa, operands.map(|operand| &operand[done..]), &mut output[done..]);
+            }
         });
     }
 
     fn apply_in_integers<T: Stored>(&self, isa: Isa, operands: [&[T]; 2], output: &mut [T]) {
-        let [mut words, mut others] = [[0; BLOCK]; 2];
+        let ([mut words, mut others], is_long) = ([[0; BLOCK]; 2], output.len() >= LEAST_LONG);
         for (index, results) in output.chunks_mut(BLOCK).enumerate() {
             let [left, right] = operands.map(|operand| &operand[index * BLOCK..][..results.len()]);
             let words = &mut words[..];
-            if let Some((unfinished, requantize)) = self.unfinished.get_or_init(|| Unfinished::of(self.function)) {
+            let unfinished = || self.unfinished.get_or_init(|| Unfinished::of(self.function)).as_ref();
+            if let Some((unfinished, requantize)) = if is_long { unfinished() } else { None } {
                 unfinished.of_elements(isa, [left, right], &mut words[..results.len()]);
                 requantize.words(isa, words, bytemuck::cast_slice_mut(results));
             } else {

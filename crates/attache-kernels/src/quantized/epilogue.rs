@@ -2,6 +2,8 @@
 //! the weights are quantized.
 #![allow(unsafe_code)] // Targets are pointers into rows that tasks share out.
 
+use std::borrow::Cow;
+
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
@@ -367,53 +369,57 @@ impl Requantize {
     }
 }
 
+/// What sums of the columns of a product are multiplied by, and what is added to them.
+#[derive(Clone, Debug)]
+pub struct ColumnScales<'a> {
+    scales: Cow<'a, [f32]>,
+    bias: Cow<'a, [f32]>,
+}
+
+impl<'a> ColumnScales<'a> {
+    /// Creates the parameters of so many columns. `scales` has the scale of the weights of each column, or one for all; `bias`
+    /// likewise, if there is one.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `scales` or `bias` has neither one element nor one per column.
+    pub fn new(scales: &'a [f32], bias: Option<&'a [f32]>, columns: usize) -> Self {
+        let each = |values: &'a [f32]| match values {
+            [one] => Cow::from(vec![*one; columns]),
+            all => {
+                assert!(all.len() == columns, "one value, or one for each column");
+                Cow::from(all)
+            }
+        };
+        Self { scales: each(scales), bias: each(bias.unwrap_or(&[0.0])) }
+    }
+}
+
 /// Epilogue that multiplies sums by the scales of their row and column and adds a bias, giving floats.
 #[derive(Clone, Debug)]
 pub struct Rescale<'a> {
-    columns: Vec<f32>,
-    bias: Vec<f32>,
+    columns: &'a ColumnScales<'a>,
     rows: &'a [f32],
     zero_points: &'a [i32],
     clamp: (f32, f32),
 }
 
 impl<'a> Rescale<'a> {
-    /// Creates an epilogue for weights that were packed for [`Zero::UNKNOWN`](super::Zero::UNKNOWN).
-    /// `columns` has the scale of the weights of each output, or one for all; `bias` likewise, if there is
-    /// one. `rows` and `zero_points` are the scales and zero points of the rows of activations; the last one
-    /// also applies to all further rows.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `columns` or `bias` has neither one element nor one per output, or if `rows` and `zero_points` are
-    /// empty or of different lengths.
-    pub fn new(
-        columns: &[f32],
-        bias: Option<&[f32]>,
-        outputs: usize,
-        rows: &'a [f32],
-        zero_points: &'a [i32],
-        clamp: (f32, f32),
-    ) -> Self {
-        let bias = spare(bias.unwrap_or(&[0.0]).iter().copied(), outputs, 0.0);
-        assert!(!rows.is_empty() && rows.len() == zero_points.len(), "a scale and a zero point for each row");
-        Self { columns: spare(columns.iter().copied(), outputs, 0.0), bias, rows, zero_points, clamp }
-    }
-
-    /// Replaces the scales and zero points of the rows of activations.
+    /// Creates an epilogue for weights that were packed for [`Zero::UNKNOWN`](super::Zero::UNKNOWN). `rows` and `zero_points`
+    /// are the scales and zero points of the rows of activations; the last one also applies to all further rows.
     ///
     /// # Panics
     ///
     /// Panics if `rows` and `zero_points` are empty or of different lengths.
-    pub fn with_rows(&mut self, rows: &'a [f32], zero_points: &'a [i32]) {
+    pub fn new(columns: &'a ColumnScales<'a>, rows: &'a [f32], zero_points: &'a [i32], clamp: (f32, f32)) -> Self {
         assert!(!rows.is_empty() && rows.len() == zero_points.len(), "a scale and a zero point for each row");
-        (self.rows, self.zero_points) = (rows, zero_points);
+        Self { columns, rows, zero_points, clamp }
     }
 }
 
 impl GemmEpilogue for Rescale<'_> {
     fn outputs(&self) -> usize {
-        self.columns.len() - MOST_LANES
+        self.columns.scales.len()
     }
 
     #[inline(always)]
@@ -445,11 +451,10 @@ impl Rescale<'_> {
         (self.rows[row], self.zero_points[row] + 128)
     }
 
-    /// Returns the real number for a sum, of whose column the sum of the weights, the scale and the bias follow.
+    /// Returns the real number for a sum without the contribution of the zero point.
     #[inline(always)]
-    fn real(&self, sum: i32, (scale, zero_point): (f32, i32), (weights, column, bias): (i32, f32, f32)) -> f32 {
-        let sum = sum.wrapping_sub(zero_point.wrapping_mul(weights));
-        crate::math::clamp(bias + sum as f32 * (scale * column), self.clamp.0, self.clamp.1)
+    fn real(&self, sum: i32, scale: f32, bias: f32) -> f32 {
+        crate::math::clamp(bias + sum as f32 * scale, self.clamp.0, self.clamp.1)
     }
 
     /// Converts the sums of `N` columns from `column` on, whose parameters stay in registers for all rows.
@@ -460,16 +465,22 @@ impl Rescale<'_> {
     unsafe fn vectors<const N: usize>(&self, sums: Sums, column: usize, weights: *const i32, target: Target<f32>) {
         let [row, first] = sums.position;
         let of = |all: &[f32]| *all[first + column..].first_chunk::<N>().expect("one for each column");
-        let (columns, bias) = (of(&self.columns), of(&self.bias));
+        let (columns, bias) = (of(&self.columns.scales), of(&self.columns.bias));
         // SAFETY: guaranteed by the caller.
         let weights = unsafe { weights.cast::<[i32; N]>().read_unaligned() };
+        // Of the zero point, which most rows have in common.
+        let (mut point, mut corrections) = (0, [0; N]);
         for r in 0..sums.rows {
-            let of_row = self.row(row + r);
+            let (scale, zero_point) = self.row(row + r);
+            if zero_point != point {
+                (point, corrections) = (zero_point, weights.map(|weights| zero_point.wrapping_mul(weights)));
+            }
             // SAFETY: as above.
             let sums = unsafe { sums.start.add(r * sums.width + column).cast::<[i32; N]>().read_unaligned() };
             let mut reals = [0f32; N];
             for index in 0..N {
-                reals[index] = self.real(sums[index], of_row, (weights[index], columns[index], bias[index]));
+                let sum = sums[index].wrapping_sub(corrections[index]);
+                reals[index] = self.real(sum, scale * columns[index], bias[index]);
             }
             // SAFETY: as above.
             unsafe { target.start.add(r * target.stride + column).cast::<[f32; N]>().write_unaligned(reals) };
@@ -483,9 +494,10 @@ impl Rescale<'_> {
     #[inline(always)]
     unsafe fn rest(&self, sums: Sums, start: usize, weights: *const i32, target: Target<f32>) {
         let ([row, first], count) = (sums.position, sums.columns - start);
-        let (columns, bias) = (&self.columns[first + start..][..count], &self.bias[first + start..][..count]);
+        let ColumnScales { scales, bias } = self.columns;
+        let (columns, bias) = (&scales[first + start..][..count], &bias[first + start..][..count]);
         for r in 0..sums.rows {
-            let of_row = self.row(row + r);
+            let (scale, zero_point) = self.row(row + r);
             // SAFETY: guaranteed by the caller.
             let (sums, weights, outputs) = unsafe {
                 let sums = std::slice::from_raw_parts(sums.start.add(r * sums.width + start), count);
@@ -493,7 +505,8 @@ impl Rescale<'_> {
                 (sums, std::slice::from_raw_parts(weights, count), outputs)
             };
             for index in 0..count {
-                outputs[index] = self.real(sums[index], of_row, (weights[index], columns[index], bias[index]));
+                let sum = sums[index].wrapping_sub(zero_point.wrapping_mul(weights[index]));
+                outputs[index] = self.real(sum, scale * columns[index], bias[index]);
             }
         }
     }

@@ -77,6 +77,12 @@ pub fn multiply_int16x8(x: i64, factor: Multiplier) -> i32 {
 
 /// Returns `x × mantissa / 2^shift`, rounded once, ties up. Wraps to 32 bits.
 pub(crate) fn multiply(x: i64, mantissa: i32, shift: i32) -> i32 {
+    // Most products fit 64 bits.
+    if (1..63).contains(&shift)
+        && let Some(rounded) = x.checked_mul(mantissa.into()).and_then(|product| product.checked_add(1 << (shift - 1)))
+    {
+        return (rounded >> shift) as i32;
+    }
     let product = i128::from(x) * i128::from(mantissa);
     let result = if shift > 0 { (product + (1i128 << (shift - 1))) >> shift } else { product << -shift };
     result as i32

@@ -12,6 +12,11 @@ use crate::Isa;
 use crate::math::{clamp, nearest};
 use crate::simd::{Multiversioned, Simd};
 
+/// Returns 2 to a power, from −1022 to 1023, which takes less than [`f64::powi`] does.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
 /// Elements that are computed again together.
 const BLOCK: usize = 32;
 
@@ -36,23 +41,23 @@ impl FloatSum {
         if !is_small || !BYTES.contains(&finish.zero_point) {
             return None;
         }
-        let real = |factor: Multiplier| f64::from(factor.mantissa) * 2f64.powi(factor.exponent - 31);
+        let real = |factor: Multiplier| f64::from(factor.mantissa) * power_of_two(factor.exponent - 31);
         let scale =
-            |operand: OperandScaling| real(operand.factor) * 2f64.powi(operand.shift as i32) * real(finish.factor);
+            |operand: OperandScaling| real(operand.factor) * power_of_two(operand.shift as i32) * real(finish.factor);
         let factors = [scale(left), if subtract { -scale(right) } else { scale(right) }];
         let constant = f64::from(finish.zero_point)
             - factors[0] * f64::from(left.zero_point)
             - factors[1] * f64::from(right.zero_point);
         // Each operand is rounded to whole numbers twice, and the product with the last factor once.
-        let fixed = 2.0 * real(finish.factor) + 2f64.powi(finish.factor.exponent - 1);
+        let fixed = 2.0 * real(finish.factor) + power_of_two(finish.factor.exponent - 1);
         // Five roundings of at most 2⁻²⁴: of a factor, its product, the constant, and two sums.
         let most = 256.0 * (factors[0].abs() + factors[1].abs()) + constant.abs();
-        let bound = fixed + 5.0 * most * 2f64.powi(-24);
-        (bound < 2f64.powi(-10)).then(|| Self {
+        let bound = fixed + 5.0 * most * power_of_two(-24);
+        (bound < power_of_two(-10)).then(|| Self {
             factors: factors.map(|factor| factor as f32),
             constant: constant as f32,
             range: (finish.bounds.0 as f32, finish.bounds.1 as f32),
-            reach: (0.5 - bound - 2f64.powi(-20)) as f32,
+            reach: (0.5 - bound - power_of_two(-20)) as f32,
             scaled,
             finish,
         })

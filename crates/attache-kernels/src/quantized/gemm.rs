@@ -15,6 +15,7 @@
 #![allow(unsafe_code)] // Micro-kernel on pointers: rows of C that belong to different tasks interleave.
 
 mod element;
+mod floats;
 mod quarters;
 
 use std::mem::MaybeUninit;
@@ -25,6 +26,7 @@ use attache_base::portion;
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 pub(super) use self::element::{Element, convert};
+pub use self::floats::dynamic_gemm;
 use super::epilogue::{GemmEpilogue, Sums};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
 use super::tiles::Tiles;
@@ -598,38 +600,67 @@ fn gemm_as<T: Element, F: GemmEpilogue>(
     epilogue: &F,
     c: &mut [F::Output],
 ) {
+    let (depth, rows) = (matrix.depth, c.len().checked_div(matrix.outputs).unwrap_or(0));
+    assert!(zero_points.len() == 1 || zero_points.len() == rows, "a zero point for each row, or one");
+    for_each_block::<T, F>(engine, a.len(), 0.0, matrix, c, |block| {
+        let Range { start, end } = block.rows;
+        let bytes = &a[start * depth..end * depth];
+        scratch::with(bytes.len() + SLACK, |elements: &mut [T]| {
+            convert_rows(matrix.integer_isa, bytes, depth, signed, zero_points, start, elements);
+            block.multiply(elements, epilogue, start);
+        });
+    });
+}
+
+/// Rows of a product that one task computes for some panels, so few that they stay in the L1 cache.
+struct Block<'a, O> {
+    rows: Range<usize>,
+    panels: Range<usize>,
+    matrix: &'a PackedIntegers,
+    /// These rows of C.
+    c: Target<O>,
+}
+
+impl<O: Copy + Send> Block<'_, O> {
+    /// Multiplies the rows of A, which [`SLACK`] follows, and writes those of C. `first` is the number by which the epilogue
+    /// knows the first of them.
+    fn multiply<T: Element, F: GemmEpilogue<Output = O>>(&self, elements: &[T], epilogue: &F, first: usize) {
+        let Self { rows, panels, matrix, c } = self;
+        let (weights, depth): (&dyn Matrix<T, F, Output = O>, _) = (*matrix, matrix.depth);
+        assert!(elements.len() == rows.len() * depth + SLACK, "whole rows");
+        let source = Rows { start: elements.as_ptr(), stride: depth, segments: &[0], length: depth };
+        // SAFETY: these are the rows of A; `for_each_block` has checked that C contains its own, and gives tasks disjoint
+        // rows or disjoint panels of C.
+        unsafe { weights.multiply(panels.clone(), source, *c, rows.len(), epilogue, [first, 0]) }
+    }
+}
+
+/// Calls `task` with blocks of the rows of A, which have so many `elements` together, and of C, dense rows. The tasks take so
+/// many `nanoseconds` more than the product.
+fn for_each_block<T: Element, F: GemmEpilogue>(
+    engine: Engine,
+    elements: usize,
+    nanoseconds: f64,
+    matrix: &PackedIntegers,
+    c: &mut [F::Output],
+    task: impl Fn(Block<'_, F::Output>) + Sync,
+) {
     let (outputs, depth) = (matrix.outputs, matrix.depth);
     let rows = c.len().checked_div(outputs).unwrap_or(0);
-    assert!(c.len() == rows * outputs && a.len() == rows * depth, "whole rows");
-    assert!(zero_points.len() == 1 || zero_points.len() == rows, "a zero point for each row, or one");
+    assert!(c.len() == rows * outputs && elements == rows * depth, "whole rows");
     let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
     // Tile registers have 16 rows.
     let least = if matrix.integer_isa.has_tiles() && matrix.row_factor == 0 { 48 } else { LEAST_ROWS };
-    let split = Split::new(&engine, rows, least, weights.panels(), weights.nanoseconds(rows));
+    let split = Split::new(&engine, rows, least, weights.panels(), weights.nanoseconds(rows) + nanoseconds);
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 48 * 48).max(48);
     split.for_each(&engine, |rows, panels| {
         for start in rows.clone().step_by(block) {
-            let count = block.min(rows.end - start);
-            scratch::with(count * depth + SLACK, |buffer: &mut [T]| {
-                convert_rows(
-                    matrix.integer_isa,
-                    &a[start * depth..][..count * depth],
-                    depth,
-                    signed,
-                    zero_points,
-                    start,
-                    buffer,
-                );
-                let source = Rows { start: buffer.as_ptr(), stride: depth, segments: &[0], length: depth };
-                // SAFETY: A and C were checked to contain these rows; tasks write disjoint rows or disjoint panels of
-                // C.
-                unsafe {
-                    let c = Target { start: target.get().add(start * outputs), stride: outputs };
-                    weights.multiply(panels.clone(), source, c, count, epilogue, [start, 0]);
-                }
-            });
+            let rows = start..rows.end.min(start + block);
+            // SAFETY: the row lies in C, as checked.
+            let c = unsafe { Target { start: target.get().add(start * outputs), stride: outputs } };
+            task(Block { rows, panels: panels.clone(), matrix, c });
         }
     });
 }
@@ -661,7 +692,7 @@ mod tests {
     use attache_base::Serial;
 
     use super::*;
-    use crate::quantized::{Multiplier, Requantize, Rescale, Rounding};
+    use crate::quantized::{ColumnScales, Multiplier, Requantize, Rescale, Rounding};
     use crate::testing::Random;
 
     fn check(engine: Engine, [rows, depth, outputs]: [usize; 3], random: &mut Random) {
@@ -735,7 +766,8 @@ mod tests {
             let operand = Operand { bytes: &weights, zero: Zero { signed: true, point: 0 } };
             let matrix = PackedIntegers::pack(isa, [5, 7], operand, [7, 1], 7, None, Zero::UNKNOWN);
             let columns = [1.0, 2.0, 3.0, 4.0, 5.0];
-            let epilogue = Rescale::new(&columns, Some(&[1.0; 5]), 5, &scales, &points, (f32::MIN, f32::MAX));
+            let parameters = ColumnScales::new(&columns, Some(&[1.0; 5]), 5);
+            let epilogue = Rescale::new(&parameters, &scales, &points, (f32::MIN, f32::MAX));
             let mut c = vec![0.0; 15];
             gemm(Engine { isa, parallel: &Serial }, &a, true, &points, &matrix, &epilogue, &mut c);
             for (index, value) in c.iter().enumerate() {

@@ -2,6 +2,9 @@
 //! the structure of the float kernels and are computed by dot products.
 #![allow(unsafe_code)] // Rows and targets are pointers that a direct convolution passes.
 
+#[cfg(not(attache_small))]
+mod depthwise;
+
 use std::ops::Range;
 
 use attache_base::storable::{Parts, Storable, StoredParts};
@@ -10,8 +13,12 @@ use super::fixed_point::{Multiplier, Rounding, multiply, multiply_int16x8};
 use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::{LEAST_ROWS, Matrix, Rows, Split, Target};
 use crate::packed::PackedValues;
+use crate::simd::{Multiversioned, Simd};
 use crate::transpose_convolution::Phase;
-use crate::{AlignedFloats, Engine, engine::Shared};
+use crate::{AlignedFloats, Engine, Isa, engine::Shared, scratch};
+
+#[cfg(not(attache_small))]
+pub use self::depthwise::{Int16x8Depthwise, int16x8_depthwise};
 
 /// Number of outputs per panel, which is the unit in which outputs are split over tasks.
 const PANEL: usize = 16;
@@ -58,6 +65,39 @@ impl Int16x8Epilogue {
     }
 }
 
+/// Stored with its factors, whose number does not follow from the parameters.
+impl Storable for Int16x8Epilogue {
+    fn store<'a>(&'a self, parts: &mut Parts<'a>) {
+        let rounding = match self.rounding {
+            Int16x8Rounding::Short => 0,
+            Int16x8Rounding::Full => 1,
+            Int16x8Rounding::Twice => 2,
+        };
+        let count = self.factors.len() as i64;
+        for number in [rounding, self.zero_point.into(), self.bounds.0.into(), self.bounds.1.into(), count] {
+            parts.number(number);
+        }
+        parts.field(&self.factors.iter().flat_map(|factor| [factor.mantissa, factor.exponent]).collect::<Vec<i32>>());
+    }
+
+    fn load(parts: &mut StoredParts<'_>, _: &[usize]) -> Option<Self> {
+        let rounding = match parts.number()? {
+            0 => Int16x8Rounding::Short,
+            1 => Int16x8Rounding::Full,
+            2 => Int16x8Rounding::Twice,
+            _ => return None,
+        };
+        let mut number = || i16::try_from(parts.number()?).ok().map(i32::from);
+        let (zero_point, bounds) = (number()?, (number()?, number()?));
+        let count = usize::try_from(parts.number()?).ok().filter(|count| *count > 0 && bounds.0 <= bounds.1)?;
+        let numbers: Vec<i32> = parts.field(count.checked_mul(2)?)?;
+        let factors = numbers.as_chunks().0.iter().map(|&[mantissa, exponent]| Multiplier { mantissa, exponent });
+        let factors: Vec<Multiplier> = factors.collect();
+        let is_valid = |factor: &Multiplier| factor.mantissa >= 0 && (-31..=30).contains(&factor.exponent);
+        factors.iter().all(is_valid).then_some(Self { factors, rounding, zero_point, bounds })
+    }
+}
+
 /// Weights and bias of a matrix product: one row of 16-bit weights and one 64-bit bias per output.
 #[derive(Clone)]
 pub struct Int16x8Matrix {
@@ -65,6 +105,14 @@ pub struct Int16x8Matrix {
     /// The weights, followed by one more if their number is odd.
     values: PackedValues,
     bias: Vec<i64>,
+    /// How many products of activations and these weights have a sum of at most 32 bits.
+    summed: usize,
+}
+
+/// Returns how many products of 16-bit numbers and these weights have a sum of at most 32 bits, at least 1.
+fn products_of_32_bits(weights: &[i16]) -> usize {
+    let most = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
+    (i32::MAX as usize / (usize::from(most.max(1)) << 15)).max(1)
 }
 
 impl Int16x8Matrix {
@@ -79,7 +127,8 @@ impl Int16x8Matrix {
         assert_eq!(bias.len(), outputs, "a bias for each output");
         let mut values = AlignedFloats::zeros(weights.len().div_ceil(2));
         bytemuck::cast_slice_mut(&mut values)[..weights.len()].copy_from_slice(weights);
-        Self { depth: weights.len().checked_div(outputs).unwrap_or(0), values: values.into(), bias }
+        let (depth, summed) = (weights.len().checked_div(outputs).unwrap_or(0), products_of_32_bits(weights));
+        Self { depth, values: values.into(), bias, summed }
     }
 
     /// Returns the numbers from which the extents of a matrix of `outputs` rows and `depth` columns follow.
@@ -103,14 +152,34 @@ impl Storable for Int16x8Matrix {
         let &[outputs, depth] = parameters else { return None };
         let bias = parts.field(outputs)?;
         let values = PackedValues::load(parts, outputs.checked_mul(depth)?.div_ceil(2))?;
-        Some(Self { depth, values, bias })
+        let summed = products_of_32_bits(&bytemuck::cast_slice(&values)[..outputs * depth]);
+        Some(Self { depth, values, bias, summed })
     }
 }
 
-/// Returns the dot product of two slices. The 64-bit sum wraps.
-fn dot(a: &[i16], b: &[i16]) -> i64 {
-    let products = a.iter().zip(b).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
-    products.fold(0, i64::wrapping_add)
+/// Kernel that adds the products of a row and rows of weights, of the same length, to sums of 64 bits, which wrap. Sums of
+/// `summed` products fit 32 bits.
+struct Products<'a> {
+    row: &'a [i16],
+    weights: &'a [i16],
+    summed: usize,
+    sums: &'a mut [i64],
+}
+
+impl Multiversioned for Products<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Self { row, weights, summed, sums } = self;
+        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(row.len().max(1))) {
+            for (row, weights) in row.chunks(summed).zip(weights.chunks(summed)) {
+                // Processors multiply and add pairs of 16 bits in one instruction.
+                let products = row.iter().zip(weights).map(|(a, b)| i32::from(*a).wrapping_mul(i32::from(*b)));
+                *sum = sum.wrapping_add(products.fold(0, i32::wrapping_add).into());
+            }
+        }
+    }
 }
 
 impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
@@ -129,7 +198,7 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
     }
 
     fn nanoseconds(&self, rows: usize) -> f64 {
-        (rows * self.bias.len() * (self.depth + 24)) as f64 / 8.0
+        (rows * self.bias.len() * (self.depth + 80)) as f64 / 40.0
     }
 
     unsafe fn multiply(
@@ -142,20 +211,33 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
         position: [usize; 2],
     ) {
         assert_eq!(a.segments.len() * a.length, self.depth, "segments make up the depth");
-        let weights: &[i16] = bytemuck::cast_slice(&self.values);
-        for row in 0..rows {
-            for output in panels.start * PANEL..(panels.end * PANEL).min(self.bias.len()) {
-                let mut sum = self.bias[output];
-                let weights = &weights[output * self.depth..][..self.depth];
-                for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
+        let outputs = panels.start * PANEL..(panels.end * PANEL).min(self.bias.len());
+        let weights = &bytemuck::cast_slice(&self.values)[outputs.start * self.depth..outputs.end * self.depth];
+        let (isa, summed) = (Isa::detect(), self.summed);
+        scratch::with(outputs.len(), |sums: &mut [i64]| {
+            scratch::with(self.depth, |joined: &mut [i16]| {
+                for row in 0..rows {
                     // SAFETY: the caller guarantees every element of A.
-                    let a = unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) };
-                    sum = sum.wrapping_add(dot(a, weights));
+                    let part = |segment: &usize| unsafe {
+                        std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length)
+                    };
+                    let row_of_a = match a.segments {
+                        [segment] => part(segment),
+                        segments => {
+                            let targets = joined.chunks_exact_mut(a.length.max(1));
+                            segments.iter().zip(targets).for_each(|(segment, to)| to.copy_from_slice(part(segment)));
+                            &*joined
+                        }
+                    };
+                    sums.copy_from_slice(&self.bias[outputs.clone()]);
+                    isa.dispatch(Products { row: row_of_a, weights, summed, sums });
+                    for (sum, output) in sums.iter().zip(outputs.clone()) {
+                        // SAFETY: the caller guarantees the columns of C.
+                        unsafe { *c.start.add(row * c.stride + output) = epilogue.finish(*sum, position[1] + output) }
+                    }
                 }
-                // SAFETY: the caller guarantees the columns of C.
-                unsafe { *c.start.add(row * c.stride + output) = epilogue.finish(sum, position[1] + output) }
-            }
-        }
+            });
+        });
     }
 }
 
@@ -268,6 +350,47 @@ mod tests {
         int16x8_gemm(Engine::new(&Serial), &numbers, &matrix, &epilogue, &mut output);
         let sum: i64 = numbers.iter().map(|number| i64::from(*number) * -128).sum();
         assert_eq!(output, [(((1i64 << 40) + sum) as f64 * 1e-8).round() as i16, (sum as f64 * 1e-6).round() as i16]);
+    }
+
+    #[test]
+    fn every_isa_gives_the_same_sums() {
+        let mut random = Random::new(62);
+        for (depth, bits) in [(1, 8), (31, 8), (700, 8), (1100, 9), (65, 16), (3, 16)] {
+            let mut number = |bits: usize| (random.below(1 << bits) as i32 - (1 << (bits - 1))) as i16;
+            let row: Vec<i16> = (0..depth).map(|index| if index % 3 == 0 { i16::MIN } else { number(16) }).collect();
+            let least = (-1i32 << (bits - 1)) as i16;
+            let weights: Vec<i16> =
+                (0..3 * depth).map(|index| if index % 2 == 0 { least } else { number(bits) }).collect();
+            let product = |(a, b): (&i16, &i16)| i64::from(*a) * i64::from(*b);
+            let expected: Vec<i64> =
+                weights.chunks(depth).map(|weights| row.iter().zip(weights).map(product).sum()).collect();
+            for isa in Isa::available() {
+                let mut sums = vec![0; 3];
+                let summed = products_of_32_bits(&weights);
+                isa.dispatch(Products { row: &row, weights: &weights, summed, sums: &mut sums });
+                assert_eq!(sums, expected, "{} {depth} {bits}", isa.name());
+            }
+        }
+    }
+
+    #[test]
+    fn stored_epilogues_come_back() {
+        for (rounding, count) in [(Int16x8Rounding::Short, 1), (Int16x8Rounding::Full, 3), (Int16x8Rounding::Twice, 2)]
+        {
+            let factors = vec![Multiplier::new(0.3); count];
+            let epilogue = Int16x8Epilogue { factors, rounding, zero_point: -3, bounds: (-32768, 90) };
+            let mut parts = Parts::default();
+            epilogue.store(&mut parts);
+            let fields = parts.fields().to_vec();
+            let loaded = Int16x8Epilogue::load(&mut StoredParts::new(&fields, &[]), &[7]).unwrap();
+            assert_eq!(format!("{loaded:?}"), format!("{epilogue:?}"));
+        }
+        let (invalid, mut parts) = (
+            Int16x8Epilogue { factors: vec![], rounding: Int16x8Rounding::Full, zero_point: 0, bounds: (0, 1) },
+            Parts::default(),
+        );
+        invalid.store(&mut parts);
+        assert!(Int16x8Epilogue::load(&mut StoredParts::new(&parts.fields().to_vec(), &[]), &[]).is_none());
     }
 
     #[test]

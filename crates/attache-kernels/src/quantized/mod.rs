@@ -43,11 +43,13 @@ use attache_base::Element;
 pub use blockwise::{BlockwiseMatrix, ByteRows, blockwise_gemm};
 pub use convolution::{PackedIntegerFilter, PackedIntegerTransposeFilter, convolve, transpose_convolve};
 pub use depthwise::{PackedIntegerDepthwise, depthwise};
-pub use dynamic::{quantize_asymmetrically, quantize_symmetrically};
-pub use epilogue::{GemmEpilogue, Requantize, Rescale};
+pub use dynamic::{QuantizedRows, add_row_products, quantize, quantize_rows};
+pub use epilogue::{ColumnScales, GemmEpilogue, Requantize, Rescale};
 pub use fixed_point::{Multiplier, Rounding};
-pub use gemm::{Operand, PackedIntegers, Zero, gemm};
+pub use gemm::{Operand, PackedIntegers, Zero, dynamic_gemm, gemm};
 pub use instances::{EpilogueKernels, StoredKernels};
+#[cfg(not(attache_small))]
+pub use int16x8::{Int16x8Depthwise, int16x8_depthwise};
 pub use int16x8::{
     Int16x8Epilogue, Int16x8Matrix, Int16x8Rounding, int16x8_convolve, int16x8_gemm, int16x8_groups,
     int16x8_transpose_convolve,

@@ -13,15 +13,14 @@ use attache_kernels::gemm::{PackedMatrix, gemm};
 #[cfg(not(attache_small))]
 use attache_kernels::gemm::{StridedMatrix, gemm_once};
 use attache_kernels::quantized::{
-    self, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero, int16x8_gemm,
+    self, ColumnScales, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rounding, Zero, dynamic_gemm,
+    int16x8_gemm,
 };
 use attache_kernels::{Engine, Isa, movement};
 use attache_model::schema::BuiltinOperator;
 use bytemuck::Pod;
 
-use crate::shared::contraction::{
-    Arithmetic, Quantized, RequantizationParameters, ScalePrecision, WeightScales, with_kept,
-};
+use crate::shared::contraction::{Arithmetic, RequantizationParameters, ScalePrecision, WeightScales, with_kept};
 use crate::shared::exact::is_exact;
 use crate::shared::quantized::SUMS_OF_64_BITS;
 use crate::shared::support::{countable, product, refuse};
@@ -320,17 +319,14 @@ impl BatchMatMul {
         let (engine, left, right) = (Engine::new(eval.parallel), eval.input(0)?, eval.input(1)?);
         let scales = one_scale(&right)?.symmetric(right.data_type)?;
         let BatchedProduct { depth, columns, .. } = *product;
-        let rows = Quantized::new(engine, &self.rows(engine, product, left.values()?), depth, !self.is_asymmetric);
-        let output = eval.outputs[0].values()?;
+        let (rows, output) = (self.rows(engine, product, left.values()?), eval.outputs[0].values()?);
         let operand = Operand { bytes: right.bytes, zero: Zero { signed: true, point: 0 } };
         let pack = |index| self.pack_bytes(engine.isa, product, operand, Zero::UNKNOWN, index);
         let packed = (|| PackedIntegers::parameters(product.columns, depth, depth), pack);
+        let scales = ColumnScales::new(scales.scales, None, columns);
         self.multiply_each((product, right), eval.cache, output, packed, |output, range, matrix| {
-            let (scale, points) = (&rows.scales[range.clone()], &rows.zero_points[range.clone()]);
-            let everything = (f32::NEG_INFINITY, f32::INFINITY);
-            let epilogue = Rescale::new(scales.scales, None, columns, scale, points, everything);
-            let left = &rows.bytes[range.start * depth..range.end * depth];
-            quantized::gemm(engine, left, true, points, matrix, &epilogue, output);
+            let left = (&rows[range.start * depth..range.end * depth], !self.is_asymmetric);
+            dynamic_gemm(engine, left, matrix, &scales, (f32::NEG_INFINITY, f32::INFINITY), output);
         });
         Ok(())
     }

@@ -10,7 +10,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
 use crate::shared::contraction::{
-    Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
+    Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, eval_int16x8, lower_stored,
 };
 use crate::shared::convolution::{
     ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, weights_as,
@@ -81,20 +81,17 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 const AXIS: usize = 0;
 
 /// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights.
-fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
-    let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
-    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
-    let weights = [eval.optional(1), eval.optional(2)];
-    let output = eval.outputs[0].values()?;
-    let make = || int16x8_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref());
-    with_kept(
-        eval.cache,
-        &weights,
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    eval_int16x8(
+        eval,
+        (OPERANDS, AXIS),
+        activation,
         || PackedFilter::parameters(convolution),
-        make,
-        |groups| int16x8_convolve(engine, convolution, input, groups, &epilogue, output),
-    );
-    Ok(())
+        |filter, bias| int16x8_groups(convolution, filter, bias),
+        |engine, input, groups, epilogue, output| {
+            int16x8_convolve(engine, convolution, input, groups, epilogue, output)
+        },
+    )
 }
 
 /// Returns the arithmetic of activations and weights of these types. Weights that are declared as UINT8 beside floats are
@@ -144,7 +141,7 @@ impl Operator for Conv2d {
             Arithmetic::Bytes => {
                 eval_bytes::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, (activation, true))
             }
-            Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerFilter>(eval, &convolution, OPERANDS, AXIS, activation, true)
             }

@@ -6,15 +6,19 @@ use attache_base::{Activation, Constant, DataType, Shape};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, RowUse, Unsupported, WorkingMemory};
 use attache_kernels::Engine;
-use attache_kernels::convolution::{Convolution, PackedFilter};
+use attache_kernels::convolution::Convolution;
+#[cfg(attache_small)]
+use attache_kernels::convolution::PackedFilter;
 use attache_kernels::depthwise::{PackedDepthwise, depthwise};
-use attache_kernels::quantized::{PackedIntegerDepthwise, int16x8_convolve, int16x8_groups};
+use attache_kernels::quantized::PackedIntegerDepthwise;
+#[cfg(not(attache_small))]
+use attache_kernels::quantized::{Int16x8Depthwise, int16x8_depthwise};
+#[cfg(attache_small)]
+use attache_kernels::quantized::{int16x8_convolve, int16x8_groups};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{
-    Arithmetic, OperandLayout, eval_bytes, eval_dynamic, int16x8_parts, lower_stored, with_kept,
-};
+use crate::shared::contraction::{Arithmetic, OperandLayout, eval_bytes, eval_dynamic, eval_int16x8, lower_stored};
 use crate::shared::convolution::{
     ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses,
 };
@@ -88,25 +92,34 @@ const OPERANDS: [usize; 3] = [0, 1, 2];
 /// The filter's axis of output channels, along which it may have one scale each.
 const AXIS: usize = 3;
 
-/// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights, as a grouped convolution with
-/// one group per input channel.
-fn eval_int16x8(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
-    let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
-    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?.values()?);
-    let weights = [eval.optional(1), eval.optional(2)];
-    let output = eval.outputs[0].values()?;
-    let make = || {
-        let turned = turned(bytemuck::cast_slice::<_, i8>(&filter), convolution.output[2]);
-        int16x8_groups(convolution, &turned, bias.as_deref())
-    };
-    with_kept(
-        eval.cache,
-        &weights,
+/// Computes the convolution of 16-bit activations with 8-bit or 4-bit weights.
+#[cfg(not(attache_small))]
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    eval_int16x8(
+        eval,
+        (OPERANDS, AXIS),
+        activation,
+        || Int16x8Depthwise::parameters(convolution),
+        |filter, bias| Int16x8Depthwise::new(convolution, filter, bias),
+        |engine, input, weights, epilogue, output| {
+            int16x8_depthwise(engine, convolution, input, weights, epilogue, output)
+        },
+    )
+}
+
+/// Does the same as a grouped convolution with one group per input channel.
+#[cfg(attache_small)]
+fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
+    eval_int16x8(
+        eval,
+        (OPERANDS, AXIS),
+        activation,
         || PackedFilter::parameters(convolution),
-        make,
-        |groups| int16x8_convolve(engine, convolution, input, groups, &epilogue, output),
-    );
-    Ok(())
+        |filter, bias| int16x8_groups(convolution, &turned(filter, convolution.output[2]), bias),
+        |engine, input, groups, epilogue, output| {
+            int16x8_convolve(engine, convolution, input, groups, epilogue, output)
+        },
+    )
 }
 
 /// Transposes weights from `[tap, output]` to `[output, tap]`; `outputs` is the number of output channels.
@@ -175,7 +188,7 @@ impl Operator for DepthwiseConv2d {
                 let may_round_once = is_consistent == Some(convolution.output[2]);
                 eval_bytes::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, (activation, may_round_once))
             }
-            Arithmetic::Wide => eval_int16x8(eval, &convolution, activation),
+            Arithmetic::Wide => eval_wide(eval, &convolution, activation),
             Arithmetic::Dynamic => {
                 eval_dynamic::<PackedIntegerDepthwise>(eval, &convolution, OPERANDS, AXIS, activation, false)
             }

@@ -10,8 +10,9 @@ use attache_kernels::Engine;
 use attache_kernels::convolution::Convolution;
 use attache_kernels::gemm::{PackedMatrix, gemm};
 use attache_kernels::quantized::{
-    self, BlockwiseMatrix, ByteRows, Int16x8Matrix, Int16x8Rounding, Operand, PackedIntegers, Rescale, Rounding, Zero,
-    blockwise_gemm, int16x8_gemm,
+    self, BlockwiseMatrix, ByteRows, ColumnScales, Int16x8Epilogue, Int16x8Matrix, Int16x8Rounding, Operand,
+    PackedIntegers, QuantizedRows, Requantize, Rounding, Zero, blockwise_gemm, dynamic_gemm, int16x8_gemm,
+    quantize_rows,
 };
 use attache_model::schema::{BuiltinOperator, FullyConnectedOptionsWeightsFormat as Format};
 
@@ -20,8 +21,8 @@ use crate::definition::activation;
 use crate::shared::block_scales::BlockScales;
 use crate::shared::contraction;
 use crate::shared::contraction::{
-    Arithmetic, OperandLayout, Quantized, RequantizationParameters, ScalePrecision, WeightScales, bias_of,
-    finish_int16x8, int16x8_bias, int16x8_parameters, int16x8_sums, narrow_bias, weight_bytes, with_kept,
+    Arithmetic, OperandLayout, RequantizationParameters, ScalePrecision, WeightScales, bias_of, finish_int16x8,
+    int16x8_bias, int16x8_parameters, int16x8_sums, is_constant, narrow_bias, weight_bytes, with_kept, zero_of,
 };
 use crate::shared::convolution::{self, Weights, check_bias, float_as, weights_as};
 use crate::shared::exact::is_exact;
@@ -118,10 +119,20 @@ impl FullyConnected {
 
     fn eval_bytes(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        let MatrixSize { depth, outputs, .. } = *product;
+        let (engine, parameters) = (Engine::new(eval.parallel), || PackedIntegers::parameters(outputs, depth, depth));
+        // What is kept was checked when it was made.
+        if is_constant(&[Some(weights), bias])
+            && let Some((packed, epilogue)) = eval.cache.get_for::<(PackedIntegers, Requantize)>(parameters)
+        {
+            let zero = zero_of(&input)?;
+            let output = &mut *eval.outputs[0].bytes;
+            quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, epilogue, output);
+            return Ok(());
+        }
         let scales = WeightScales::of(&weights, AXIS)?;
         let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
-        let MatrixSize { depth, outputs, .. } = *product;
-        let (engine, integers, zero) = (Engine::new(eval.parallel), narrow_bias(bias)?, requantization.input());
+        let (integers, zero) = (narrow_bias(bias)?, requantization.input());
         let (is_asked, result) = (xnn_pack::is_asked(eval), (eval.outputs[0].data_type, eval.outputs[0].quantization));
         let once = || xnn_pack::requantize(&input, (&weights, bias), result, (self.activation, outputs));
         let make = || {
@@ -133,7 +144,6 @@ impl FullyConnected {
             (packed, once.unwrap_or_else(|| requantization.requantize(outputs, Rounding::Once, precision(&scales))))
         };
         let output = &mut *eval.outputs[0].bytes;
-        let parameters = || PackedIntegers::parameters(outputs, depth, depth);
         with_kept(eval.cache, &[Some(weights), bias], parameters, make, |(packed, epilogue)| {
             quantized::gemm(engine, input.bytes, zero.signed, &[zero.point], packed, epilogue, output)
         });
@@ -142,22 +152,27 @@ impl FullyConnected {
 
     fn eval_int16x8(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
+        let (engine, parameters) =
+            (Engine::new(eval.parallel), || Int16x8Matrix::parameters(product.outputs, product.depth));
+        let (values, is_constant) = (input.values()?, is_constant(&[Some(weights), bias]));
+        // What is kept was checked when it was made.
+        if is_constant
+            && let Some((matrix, epilogue)) = eval.cache.get_for::<(Int16x8Matrix, Int16x8Epilogue)>(parameters)
+        {
+            int16x8_gemm(engine, values, matrix, epilogue, eval.outputs[0].values()?);
+            return Ok(());
+        }
         let scales = WeightScales::of(&weights, AXIS)?;
         let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
         let rounding =
             if weights.data_type == DataType::Int16 { Int16x8Rounding::Short } else { Int16x8Rounding::Full };
-        let epilogue = requantization.int16x8(rounding, precision(&scales))?;
-        let (engine, bias_numbers) = (Engine::new(eval.parallel), int16x8_bias(bias)?);
-        let point = requantization.weight_zero_point() as i16;
-        let parameters = || Int16x8Matrix::parameters(product.outputs, product.depth);
-        let are_constant = weights.is_constant && bias.is_none_or(|bias| bias.is_constant);
-        let is_kept = are_constant && eval.cache.get_for::<Int16x8Matrix>(parameters).is_some();
-        let numbers = if is_kept { Vec::new() } else { numbers(&weights, point)? };
-        let make = || Int16x8Matrix::new(product.outputs, &numbers, bias_numbers.as_deref());
-        let (input, output) = (input.values()?, eval.outputs[0].values()?);
-        with_kept(eval.cache, &[Some(weights), bias], parameters, make, |matrix| {
-            int16x8_gemm(engine, input, matrix, &epilogue, output)
-        });
+        let numbers = numbers(&weights, requantization.weight_zero_point() as i16)?;
+        let matrix = Int16x8Matrix::new(product.outputs, &numbers, int16x8_bias(bias)?.as_deref());
+        let made = (matrix, requantization.int16x8(rounding, precision(&scales))?);
+        int16x8_gemm(engine, values, &made.0, &made.1, eval.outputs[0].values()?);
+        if is_constant {
+            eval.cache.get_or_make_for(parameters, || made);
+        }
         Ok(())
     }
 
@@ -198,11 +213,16 @@ impl FullyConnected {
     /// sums are rescaled to floats.
     fn eval_dynamic(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
-        let scales = WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?;
-        let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
         let MatrixSize { depth, outputs, .. } = *product;
+        let parameters = || PackedIntegers::parameters(outputs, depth, depth);
+        // What is kept was checked when it was made.
+        let is_kept = weights.is_constant && eval.cache.get_for::<PackedIntegers>(parameters).is_some();
+        let scales = match is_kept {
+            true => WeightScales::checked(&weights)?,
+            false => WeightScales::of(&weights, AXIS)?.symmetric(weights.data_type)?,
+        };
+        let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
         let engine = Engine::new(eval.parallel);
-        let rows = Quantized::new(engine, input.values()?, depth, !self.is_asymmetric);
         let make = || {
             let bytes = weight_bytes(&weights);
             let operand = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
@@ -210,12 +230,10 @@ impl FullyConnected {
                 PackedIntegers::pack(engine.isa, [outputs, depth], operand, [depth, 1], depth, None, Zero::UNKNOWN);
             if weights.data_type == DataType::Int2 { packed.quartered() } else { packed }
         };
-        let clamp = fused::clamp(self.activation);
-        let epilogue = Rescale::new(scales.scales, bias, outputs, &rows.scales, &rows.zero_points, clamp);
-        let output = eval.outputs[0].values()?;
-        let parameters = || PackedIntegers::parameters(outputs, depth, depth);
+        let (input, output) = ((input.values()?, !self.is_asymmetric), eval.outputs[0].values()?);
+        let columns = ColumnScales::new(scales.scales, bias, outputs);
         with_kept(eval.cache, &[Some(weights)], parameters, make, |packed| {
-            quantized::gemm(engine, &rows.bytes, true, &rows.zero_points, packed, &epilogue, output)
+            dynamic_gemm(engine, input, packed, &columns, fused::clamp(self.activation), output)
         });
         fused::finish(engine, self.activation, output);
         Ok(())
@@ -228,8 +246,12 @@ impl FullyConnected {
         blocks.check(weights.shape)?;
         let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
         let engine = Engine::new(eval.parallel);
-        let rows = Quantized::new(engine, input.values()?, depth, false);
-        let rows = ByteRows { bytes: &rows.bytes, scales: &rows.scales, zero_points: &rows.zero_points };
+        let values: &[f32] = input.values()?;
+        let rows = values.len() / depth;
+        let (mut bytes, mut scales, mut zero_points) = (vec![0; values.len()], vec![0.0; rows], vec![0; rows]);
+        let target = QuantizedRows { bytes: &mut bytes, scales: &mut scales, zero_points: &mut zero_points };
+        quantize_rows(engine.isa, values, depth, false, target);
+        let rows = ByteRows { bytes: &bytes, scales: &scales, zero_points: &zero_points };
         let BlockScales { block, scales } = blocks;
         let weights = BlockwiseMatrix { nibbles: weights.bytes, depth, block: *block, scales, bias };
         let output = eval.outputs[0].values()?;

@@ -2,11 +2,10 @@
 
 use attache_base::Shape;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::Engine;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::refuse;
-use crate::shared::view::{Along, View};
+use crate::shared::view::{Along, View, copy_kept};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -49,9 +48,10 @@ impl Operator for Slice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(0)?;
-        let view = view(input.shape, &eval.input(1)?.integers()?, &eval.input(2)?.integers()?)?;
-        view.copy(Engine::new(eval.parallel), input, eval.outputs[0].bytes)
+        copy_kept(eval, |eval| {
+            let (shape, begin, size) = (eval.input(0)?.shape, eval.input(1)?.integers()?, eval.input(2)?.integers()?);
+            Ok(view(shape, &begin, &size)?.of(shape))
+        })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

@@ -3,12 +3,11 @@
 use attache_base::{DataType, Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive};
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::Engine;
 use attache_kernels::movement::StridedCopy;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::refuse;
-use crate::shared::view::copy_elements;
+use crate::shared::view::copy_kept;
 use crate::{Code, Declaration, Definition, Facts, Operator, Parsed, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -202,20 +201,11 @@ impl Operator for StridedSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
-        // A copy is kept only where the entries are constants.
-        if let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
-            return copy_elements(engine, copy, &input, eval.outputs[0].bytes);
-        }
-        let entries = [eval.input(1)?, eval.input(2)?, eval.input(3)?];
-        let [begin, end, strides] = [0, 1, 2].map(|index: usize| entries[index].integers());
-        let plan = self.plan(input.shape, &Entries { begin: begin?, end: end?, strides: strides? })?;
-        let copy = plan.copy(input.shape);
-        let output = &mut *eval.outputs[0].bytes;
-        if entries.iter().all(|tensor| tensor.is_constant) {
-            return copy_elements(engine, eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy), &input, output);
-        }
-        copy_elements(engine, &copy, &input, output)
+        copy_kept(eval, |eval| {
+            let (shape, integers) = (eval.input(0)?.shape, |index| eval.input(index)?.integers());
+            let entries = Entries { begin: integers(1)?, end: integers(2)?, strides: integers(3)? };
+            Ok(self.plan(shape, &entries)?.copy(shape))
+        })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

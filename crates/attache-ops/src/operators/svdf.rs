@@ -7,10 +7,12 @@
 //! Weights may have 8 bits: multiplied by floats that are quantized to bytes, one scale for each row of the batch, or by
 //! bytes, with weights over the times and kept values of 16 bits.
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, DataType, Serial, Shape};
 use attache_gpu_ir::Expression::{self, Input};
 use attache_gpu_ir::{IntExpression, Primitive, ReduceOp, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
+use attache_kernels::Engine;
+use attache_kernels::gemm::{StridedMatrix, gemm_once};
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
@@ -330,14 +332,12 @@ impl Operator for Svdf {
                 let (input, weights) = (input.values::<f32>()?, weights.values::<f32>()?);
                 self.run(eval, &extents, over_time.values()?, |batch, products| {
                     let row = &input[batch * depth..][..depth];
-                    for (filter, product) in products.iter_mut().enumerate() {
-                        let weights = &weights[filter * depth..][..depth];
-                        *product = row.iter().zip(weights).map(|(value, weight)| value * weight).sum();
-                    }
+                    let matrix = StridedMatrix { values: weights, outputs: products.len(), depth, strides: [depth, 1] };
+                    gemm_once(Engine::new(&Serial), 1, row, matrix, products);
                 })
             }
             _ => {
-                let (matrix, input) = (Matrix::new(&weights, depth)?, input.values::<f32>()?);
+                let (matrix, input) = (Matrix::new(&weights)?, input.values::<f32>()?);
                 self.run(eval, &extents, &dequantized(&over_time)?, |batch, products| {
                     products.fill(0.0);
                     matrix.add_to(products, &Bytes::new(&input[batch * depth..][..depth], self.is_asymmetric));

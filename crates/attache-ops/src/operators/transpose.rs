@@ -2,11 +2,10 @@
 
 use attache_base::Shape;
 use attache_graph::{Eval, Inferred, Lowering, OpError, Unsupported};
-use attache_kernels::Engine;
 use attache_model::schema::BuiltinOperator;
 
 use crate::shared::support::{axis_of, refuse};
-use crate::shared::view::{Along, View};
+use crate::shared::view::{Along, View, copy_kept};
 use crate::{Code, Definition, Facts, Operator, input};
 
 pub(crate) static DEFINITIONS: &[Definition] = &[Definition {
@@ -46,8 +45,10 @@ impl Operator for Transpose {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        let input = eval.input(0)?;
-        view(input.shape, &eval.input(1)?.integers()?)?.copy(Engine::new(eval.parallel), input, eval.outputs[0].bytes)
+        copy_kept(eval, |eval| {
+            let shape = eval.input(0)?.shape;
+            Ok(view(shape, &eval.input(1)?.integers()?)?.of(shape))
+        })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>) -> Result<(), Unsupported> {

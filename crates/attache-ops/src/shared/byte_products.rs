@@ -4,32 +4,26 @@
 use attache_base::{DataType, Serial};
 use attache_graph::{OpError, TensorRef};
 use attache_kernels::Engine;
-use attache_kernels::quantized::{quantize_asymmetrically, quantize_symmetrically};
+use attache_kernels::quantized::{add_row_products, quantize};
 
 use crate::shared::quantized::QuantizationParameters;
 
 /// A matrix of 8-bit weights in row-major order, with one scale and the zero point 0.
 pub(crate) struct Matrix<'a> {
     weights: &'a [i8],
-    /// Number of elements of a row.
-    depth: usize,
     scale: f32,
 }
 
 impl<'a> Matrix<'a> {
-    pub(crate) fn new(weights: &TensorRef<'a>, depth: usize) -> Result<Self, OpError> {
-        Ok(Self { weights: bytemuck::cast_slice(weights.bytes), depth, scale: scale_of(weights)? })
+    pub(crate) fn new(weights: &TensorRef<'a>) -> Result<Self, OpError> {
+        Ok(Self { weights: bytemuck::cast_slice(weights.bytes), scale: scale_of(weights)? })
     }
 
-    /// Adds the product of the matrix and a vector to `sums`, which has one element for each row.
+    /// Adds the product of the matrix and a vector, of as many elements as a row has, to `sums`, which has one element for each
+    /// row.
     pub(crate) fn add_to(&self, sums: &mut [f32], vector: &Bytes) {
-        let scale = vector.scale * self.scale;
-        for (row, sum) in sums.iter_mut().enumerate() {
-            let row = &self.weights[row * self.depth..][..self.depth];
-            let products = row.iter().zip(&vector.bytes);
-            let products = products.map(|(a, b)| i32::from(*a).wrapping_mul(i32::from(*b as i8) - vector.zero_point));
-            *sum += products.fold(0, i32::wrapping_add) as f32 * scale;
-        }
+        let engine = Engine::new(&Serial);
+        add_row_products(engine, self.weights, &vector.elements, vector.scale * self.scale, sums);
     }
 }
 
@@ -53,18 +47,16 @@ pub(crate) fn dequantized(weights: &TensorRef<'_>) -> Result<Vec<f32>, OpError> 
 
 /// A vector of floats, quantized to signed bytes with one scale and one zero point.
 pub(crate) struct Bytes {
-    bytes: Vec<u8>,
+    /// The bytes, less their zero point.
+    elements: Vec<i16>,
     scale: f32,
-    zero_point: i32,
 }
 
 impl Bytes {
     pub(crate) fn new(values: &[f32], is_asymmetric: bool) -> Self {
         let (engine, mut bytes) = (Engine::new(&Serial), vec![0; values.len()]);
-        let (scale, zero_point) = match is_asymmetric {
-            true => quantize_asymmetrically(engine, values, &mut bytes),
-            false => (quantize_symmetrically(engine, values, &mut bytes), 0),
-        };
-        Self { bytes, scale, zero_point }
+        let (scale, zero_point) = quantize(engine, values, !is_asymmetric, &mut bytes);
+        let elements = bytes.iter().map(|byte| i16::from(*byte as i8) - zero_point as i16).collect();
+        Self { elements, scale }
     }
 }

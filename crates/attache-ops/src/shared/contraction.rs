@@ -18,11 +18,11 @@ use attache_gpu_ir::ValueId;
 use attache_graph::{Cache, Eval, Lowering, OpError, TensorMut, TensorRef, Unsupported};
 use attache_kernels::convolution::Convolution;
 use attache_kernels::quantized::{
-    GemmEpilogue, Int16x8Epilogue, Int16x8Rounding, Multiplier, Operand, PackedIntegerDepthwise, PackedIntegerFilter,
-    PackedIntegerTransposeFilter, Requantize, Rescale, Rounding, Zero, convolve, depthwise, quantize_asymmetrically,
-    quantize_symmetrically, transpose_convolve,
+    ColumnScales, GemmEpilogue, Int16x8Epilogue, Int16x8Rounding, Multiplier, Operand, PackedIntegerDepthwise,
+    PackedIntegerFilter, PackedIntegerTransposeFilter, Requantize, Rescale, Rounding, Zero, convolve, depthwise,
+    quantize, transpose_convolve,
 };
-use attache_kernels::{Engine, Isa};
+use attache_kernels::{Engine, Isa, scratch};
 
 use crate::Facts;
 use crate::definition::one_of;
@@ -121,9 +121,7 @@ impl<'a> WeightScales<'a> {
         axis: usize,
         outputs: Option<usize>,
     ) -> Result<Self, OpError> {
-        let Some(quantization) = quantization else {
-            return Err(OpError::invalid("weights of integers without a scale"));
-        };
+        let quantization = quantization.ok_or_else(no_scale)?;
         let Quantization { scale: scales, zero_point, axis: stated } = quantization;
         if scales.len() == 1 {
             let affine = QuantizationParameters::new(data_type, Some(quantization))?;
@@ -145,6 +143,13 @@ impl<'a> WeightScales<'a> {
         Self::new(weights.data_type, weights.quantization, axis, weights.shape.get(axis).copied())
     }
 
+    /// Returns the scales of weights for which [`Self::of`] has returned some before.
+    pub(crate) fn checked(weights: &TensorRef<'a>) -> Result<Self, OpError> {
+        let quantization = weights.quantization.ok_or_else(no_scale)?;
+        let zero_point = quantization.zero_point.first().map_or(0, |point| *point as i32);
+        Ok(Self { scales: &quantization.scale, zero_point })
+    }
+
     /// Returns these scales with the zero point 0 for weights with a sign: TensorFlow Lite's convolutions multiply these as
     /// they are stored.
     pub(crate) fn as_stored(self, data_type: DataType) -> Self {
@@ -162,6 +167,10 @@ impl<'a> WeightScales<'a> {
     }
 }
 
+fn no_scale() -> OpError {
+    OpError::invalid("weights of integers without a scale")
+}
+
 /// Returns weights as one byte each. Weights of less than 8 bits are unpacked.
 pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
     match small_integers::unpack(weights.data_type, weights.bytes, weights.shape.elements()) {
@@ -173,6 +182,12 @@ pub(crate) fn weight_bytes<'a>(weights: &TensorRef<'a>) -> Cow<'a, [u8]> {
 /// Returns the description of a zero point for kernels: whether the elements are signed, and the zero point.
 fn zero(data_type: DataType, point: i32) -> Zero {
     Zero { signed: data_type != DataType::UInt8, point }
+}
+
+/// Returns the description of the zero point of 8-bit activations, for kernels.
+pub(crate) fn zero_of(input: &TensorRef<'_>) -> Result<Zero, OpError> {
+    let affine = QuantizationParameters::of_input(input.data_type, input.quantization)?;
+    Ok(zero(input.data_type, affine.zero_point))
 }
 
 /// The quantization parameters and bounds with which sums of products of quantized elements are requantized
@@ -305,7 +320,7 @@ fn int16x8_rounding(bias: Option<DataType>) -> Int16x8Rounding {
 }
 
 /// Whether all of these tensors are constants.
-fn is_constant(tensors: &[Option<TensorRef<'_>>]) -> bool {
+pub(crate) fn is_constant(tensors: &[Option<TensorRef<'_>>]) -> bool {
     tensors.iter().flatten().all(|tensor| tensor.is_constant)
 }
 
@@ -319,34 +334,6 @@ pub(crate) fn with_kept<P: Any + Send + Sync>(
     work: impl FnOnce(&P),
 ) {
     if is_constant(weights) { work(cache.get_or_make_for(parameters, make)) } else { work(&make()) }
-}
-
-/// Rows of floats quantized to signed bytes at run time.
-pub(crate) struct Quantized {
-    /// The quantized elements of all rows, as signed bytes.
-    pub(crate) bytes: Vec<u8>,
-    /// The scale of each row.
-    pub(crate) scales: Vec<f32>,
-    /// The zero point of each row; 0 for symmetric quantization.
-    pub(crate) zero_points: Vec<i32>,
-}
-
-impl Quantized {
-    /// Quantizes rows of `row` elements each, with a scale for each row: symmetrically with the zero point 0,
-    /// or asymmetrically with a zero point for each row.
-    pub(crate) fn new(engine: Engine<'_>, values: &[f32], row: usize, is_symmetric: bool) -> Self {
-        let row = row.max(1);
-        let mut quantized = Self { bytes: vec![0; values.len()], scales: Vec::new(), zero_points: Vec::new() };
-        for (values, bytes) in values.chunks(row).zip(quantized.bytes.chunks_mut(row)) {
-            let (scale, zero_point) = match is_symmetric {
-                true => (quantize_symmetrically(engine, values, bytes), 0),
-                false => quantize_asymmetrically(engine, values, bytes),
-            };
-            quantized.scales.push(scale);
-            quantized.zero_points.push(zero_point);
-        }
-        quantized
-    }
 }
 
 /// Packed weights of integer convolutions: ordinary, depthwise or transposed ones.
@@ -418,8 +405,7 @@ pub(crate) fn eval_bytes<P: Packed>(
     if is_constant(&weights)
         && let Some((packed, epilogue)) = eval.cache.get_for::<(P, Requantize)>(|| P::parameters(convolution))
     {
-        let point = QuantizationParameters::of_input(input.data_type, input.quantization)?.zero_point;
-        let operand = Operand { bytes: input.bytes, zero: zero(input.data_type, point) };
+        let operand = Operand { bytes: input.bytes, zero: zero_of(&input)? };
         packed.run(Engine::new(eval.parallel), convolution, operand, epilogue, eval.outputs[0].bytes);
         return Ok(());
     }
@@ -463,30 +449,31 @@ pub(crate) fn eval_dynamic<P: Packed>(
     let scales = WeightScales::of(&filter, axis)?.symmetric(filter.data_type)?;
     let bias = bias.map(|bias| bias.values::<f32>()).transpose()?;
     let (engine, outputs) = (Engine::new(eval.parallel), convolution.output[2]);
-    let values = input.values::<f32>()?;
-    let image = values.len() / convolution.batches.max(1);
-    let quantized = Quantized::new(engine, values, image, is_symmetric && scales.scales.len() == 1);
-    let output = eval.outputs[0].values::<f32>()?;
-    let (one, size) = (Convolution { batches: 1, ..*convolution }, output.len() / convolution.batches.max(1));
+    let (values, output) = (input.values::<f32>()?, eval.outputs[0].values::<f32>()?);
+    let (one, batches) = (Convolution { batches: 1, ..*convolution }, convolution.batches.max(1));
+    let (image, size) = (values.len() / batches, output.len() / batches);
     let make = || {
         let (bytes, bias) = (weight_bytes(&filter), None);
         let weights = Operand { bytes: &bytes, zero: Zero { signed: true, point: 0 } };
         P::pack(engine.isa, convolution, weights, bias, Zero::UNKNOWN)
     };
+    let (columns, is_symmetric) =
+        (ColumnScales::new(scales.scales, bias, outputs), is_symmetric && scales.scales.len() == 1);
     with_kept(
         eval.cache,
         &[Some(filter)],
         || P::parameters(convolution),
         make,
         |packed| {
-            let (rows, points) = (&quantized.scales[..1], &quantized.zero_points[..1]);
-            let mut epilogue = Rescale::new(scales.scales, bias, outputs, rows, points, fused::clamp(activation));
-            for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
-                epilogue.with_rows(&quantized.scales[batch..=batch], &quantized.zero_points[batch..=batch]);
-                let zero = Zero { signed: true, point: quantized.zero_points[batch] };
-                let input = Operand { bytes: &quantized.bytes[batch * image..][..image], zero };
-                packed.run(engine, &one, input, &epilogue, output);
-            }
+            scratch::with(image, |bytes: &mut [u8]| {
+                for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
+                    let (scale, point) = quantize(engine, &values[batch * image..][..image], is_symmetric, bytes);
+                    let (scales, points) = ([scale], [point]);
+                    let epilogue = Rescale::new(&columns, &scales, &points, fused::clamp(activation));
+                    let input = Operand { bytes, zero: Zero { signed: true, point } };
+                    packed.run(engine, &one, input, &epilogue, output);
+                }
+            });
         },
     );
     fused::finish(engine, activation, output);
@@ -509,6 +496,33 @@ pub(crate) fn int16x8_parts<'a>(
     let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], activation)?;
     let rounding = int16x8_rounding(bias.map(|bias| bias.data_type));
     Ok((requantization.int16x8(rounding, ScalePrecision::Double)?, weight_bytes(&filter), int16x8_bias(bias)?))
+}
+
+/// Computes a convolution of 16-bit elements on the CPU, as output 0, by `run`, which is passed input, weights, epilogue and
+/// output. `make` makes the weights of filter and bias. What follows from these is cached from run to run where they are
+/// constant; `parameters` returns the numbers on which the weights depend besides.
+pub(crate) fn eval_int16x8<W: Any + Send + Sync>(
+    eval: &mut Eval<'_>,
+    (operands, axis): ([usize; 3], usize),
+    activation: Activation,
+    parameters: impl Fn() -> Vec<usize>,
+    make: impl FnOnce(&[i8], Option<&[i64]>) -> W,
+    run: impl FnOnce(Engine<'_>, &[i16], &W, &Int16x8Epilogue, &mut [i16]),
+) -> Result<(), OpError> {
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(operands[0])?.values()?);
+    let is_constant = is_constant(&[eval.optional(operands[1]), eval.optional(operands[2])]);
+    // What is kept was checked when it was made.
+    if is_constant && let Some((weights, epilogue)) = eval.cache.get_for::<(W, Int16x8Epilogue)>(&parameters) {
+        run(engine, input, weights, epilogue, eval.outputs[0].values()?);
+        return Ok(());
+    }
+    let (epilogue, filter, bias) = int16x8_parts(eval, operands, axis, activation)?;
+    let made = (make(bytemuck::cast_slice(&filter), bias.as_deref()), epilogue);
+    run(engine, input, &made.0, &made.1, eval.outputs[0].values()?);
+    if is_constant {
+        eval.cache.get_or_make_for(parameters, || made);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //!
 //! Weights may have 8 bits: inputs and outputs are then quantized to bytes, with one scale for each row.
 
-use attache_base::{Activation, DataType, Shape};
+use attache_base::{Activation, DataType, Serial, Shape};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
+use attache_kernels::gemm::{StridedMatrix, gemm_once};
+use attache_kernels::{Engine, scratch};
 
 use crate::Facts;
 use crate::definition::one_of;
@@ -130,7 +132,7 @@ impl<'a> Weights<'a> {
     fn new(weights: &TensorRef<'a>, depth: usize, is_asymmetric: bool) -> Result<Self, OpError> {
         match weights.data_type {
             DataType::Float32 => Ok(Self::Floats { weights: weights.values()?, depth }),
-            _ => Ok(Self::Bytes { matrix: Matrix::new(weights, depth)?, is_asymmetric }),
+            _ => Ok(Self::Bytes { matrix: Matrix::new(weights)?, is_asymmetric }),
         }
     }
 
@@ -138,10 +140,12 @@ impl<'a> Weights<'a> {
     fn add_to(&self, sums: &mut [f32], vector: &[f32]) {
         match self {
             Self::Floats { weights, depth } => {
-                for (row, sum) in sums.iter_mut().enumerate() {
-                    let row = &weights[row * depth..][..*depth];
-                    *sum += row.iter().zip(vector).map(|(weight, value)| weight * value).sum::<f32>();
-                }
+                let (outputs, depth) = (sums.len(), *depth);
+                let matrix = StridedMatrix { values: weights, outputs, depth, strides: [depth, 1] };
+                scratch::with(outputs, |products: &mut [f32]| {
+                    gemm_once(Engine::new(&Serial), 1, vector, matrix, products);
+                    sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += *product);
+                });
             }
             Self::Bytes { matrix, is_asymmetric } => matrix.add_to(sums, &Bytes::new(vector, *is_asymmetric)),
         }

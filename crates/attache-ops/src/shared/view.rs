@@ -4,7 +4,7 @@
 
 use attache_base::{Shape, strides};
 use attache_gpu_ir::{Index, IndexMap, Primitive, ValueId};
-use attache_graph::{Lowering, OpError, TensorRef, Unsupported};
+use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::movement::StridedCopy;
 
@@ -59,11 +59,6 @@ impl View {
         &self.output == shape && self.coordinates.iter().enumerate().all(kept)
     }
 
-    /// Copies the elements of the view from `input` to `output`.
-    pub(crate) fn copy(&self, engine: Engine, input: TensorRef<'_>, output: &mut [u8]) -> Result<(), OpError> {
-        copy_elements(engine, &self.of(input.shape), &input, output)
-    }
-
     /// Returns the copy of the view's elements from an input of this shape.
     pub(crate) fn of(&self, shape: &Shape) -> StridedCopy {
         let (mut offset, mut steps) = (0, vec![0; self.output.rank()]);
@@ -86,6 +81,24 @@ impl View {
         let map = IndexMap { output: self.output.to_vec(), coordinates, fill: None };
         lowering.emit(Primitive::IndexMap(map), &[input])
     }
+}
+
+/// Copies elements of input 0 to output 0. `make` says which, from the shape of this input and the values of the others. What
+/// it returns is kept from run to run where all others are constants.
+pub(crate) fn copy_kept(
+    eval: &mut Eval<'_>,
+    make: impl FnOnce(&Eval<'_>) -> Result<StridedCopy, OpError>,
+) -> Result<(), OpError> {
+    let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
+    if let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
+        return copy_elements(engine, copy, &input, eval.outputs[0].bytes);
+    }
+    let copy = make(eval)?;
+    copy_elements(engine, &copy, &input, eval.outputs[0].bytes)?;
+    if eval.inputs[1..].iter().flatten().all(|tensor| tensor.is_constant) {
+        eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy);
+    }
+    Ok(())
 }
 
 /// Copies elements of `input` to `output`.
@@ -118,7 +131,7 @@ mod tests {
         };
         let shown = |view: &View| {
             let mut output = vec![9; view.output.elements()];
-            view.copy(Engine::new(&Serial), input, &mut output).unwrap();
+            copy_elements(Engine::new(&Serial), &view.of(&shape), &input, &mut output).unwrap();
             output
         };
         assert_eq!(shown(&View::slices(&shape, 1, 1, 2)), [1, 2, 4, 5]);

@@ -80,19 +80,23 @@ impl QuantizedBinary {
 
     /// Computes the output on the CPU; inputs and output have the same quantized type.
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
-        if let Some(function) = self.rounded_once(eval, activation)? {
+        // What is kept was checked when it was made.
+        if let Some(function) = eval.cache.get_for::<IntegerFunction>(Vec::new).copied() {
             return run(eval, function);
+        }
+        if let Some(function) = self.rounded_once(eval, activation)? {
+            return run_and_keep(eval, function);
         }
         let affine = |tensor: TensorRef<'_>| self.affine(tensor.data_type, tensor.quantization, true);
         let (inputs, output) = ([affine(eval.input(0)?)?, affine(eval.input(1)?)?], &eval.outputs[0]);
         let (data_type, output) = (output.data_type, self.affine(output.data_type, output.quantization, false)?);
         match self.arithmetic(data_type, inputs, output, activation)? {
-            Arithmetic::Maximum => run(eval, IntegerFunction::Maximum),
-            Arithmetic::Minimum => run(eval, IntegerFunction::Minimum),
-            Arithmetic::Sum(sum) => run(eval, IntegerFunction::Sum(sum)),
-            Arithmetic::ShiftedSum(sum) => run(eval, IntegerFunction::ShiftedSum(sum)),
-            Arithmetic::SquaredDifference(square) => run(eval, IntegerFunction::SquaredDifference(square)),
-            Arithmetic::Product(product) => run(eval, IntegerFunction::Product(product)),
+            Arithmetic::Maximum => run_and_keep(eval, IntegerFunction::Maximum),
+            Arithmetic::Minimum => run_and_keep(eval, IntegerFunction::Minimum),
+            Arithmetic::Sum(sum) => run_and_keep(eval, IntegerFunction::Sum(sum)),
+            Arithmetic::ShiftedSum(sum) => run_and_keep(eval, IntegerFunction::ShiftedSum(sum)),
+            Arithmetic::SquaredDifference(square) => run_and_keep(eval, IntegerFunction::SquaredDifference(square)),
+            Arithmetic::Product(product) => run_and_keep(eval, IntegerFunction::Product(product)),
             Arithmetic::Quotient(quotient) => divide(eval, quotient.zero_points[1], |l, r| quotient.of(l, r)),
         }
     }
@@ -312,6 +316,13 @@ fn shifts(
         return Err(OpError::unsupported("an output whose scale is not the larger one of the inputs'"));
     }
     Ok(Some(shifts.map(i32::unsigned_abs)))
+}
+
+/// Runs the function, and keeps it for the next runs: it follows from the tensors' scales.
+fn run_and_keep(eval: &mut Eval<'_>, function: IntegerFunction) -> Result<(), OpError> {
+    run(eval, function)?;
+    eval.cache.get_or_make(|| function);
+    Ok(())
 }
 
 fn run(eval: &mut Eval<'_>, function: IntegerFunction) -> Result<(), OpError> {

@@ -2,7 +2,7 @@
 //! stored integers, and elements are looked up in the resulting table.
 
 use attache_base::{DataType, Quantization};
-use attache_graph::{Eval, Fact, Lowering, OpError, Unsupported};
+use attache_graph::{Eval, Fact, Lowering, OpError, TensorMut, TensorRef, Unsupported};
 use attache_kernels::Engine;
 use attache_kernels::quantized::functions::{HardSwish, Sigmoid, inverse_square_root_of_stored};
 use attache_kernels::quantized::lookup::{Interpolation, Table, of_reals};
@@ -52,7 +52,7 @@ pub(super) const INT8_AND_INT16: &[DataType] = &[DataType::Int8, DataType::Int16
 pub(super) const BYTES_AND_INT16: &[DataType] = &[DataType::Int8, DataType::UInt8, DataType::Int16];
 
 /// A function of a stored integer, whose result is not saturated yet; returns `None` where it is undefined.
-type UnaryOperator = Box<dyn Fn(i32) -> Option<i32>>;
+type UnaryOperator = Box<dyn Fn(i32) -> Option<i32> + Send + Sync>;
 
 /// Returns a closure that computes a function such as `e^x` in float64, so that the results are the same on
 /// all platforms.
@@ -189,7 +189,7 @@ fn table(
     is_wide: bool,
     input: QuantizationParameters,
     output: QuantizationParameters,
-    function: impl Fn(f32) -> f32 + 'static,
+    function: impl Fn(f32) -> f32 + Send + Sync + 'static,
 ) -> UnaryOperator {
     if is_wide {
         let lines = Interpolation::of_singles(input.pair(), output.pair(), function);
@@ -199,12 +199,16 @@ fn table(
     Box::new(move |x| Some(function(x)))
 }
 
-/// A function's table, and for each stored integer, from the least on, whether the function is undefined
-/// there.
-struct Known<T> {
-    table: Table<T>,
-    missing: Vec<bool>,
+/// A function, prepared for the elements of a tensor.
+enum Prepared<T> {
+    /// To be computed for each element.
+    Function(UnaryOperator),
+    /// Its table, and where it may be undefined, for each stored integer from the least on whether it is.
+    Table(Table<T>, Vec<bool>),
 }
+
+/// From so many elements on, 16-bit elements are looked up in tables, which take 64 kB and more each.
+const MANY: usize = 4096;
 
 impl Quantized {
     /// Returns a tensor's scale and zero point, or 1 and 0 where the function does not depend on them.
@@ -248,23 +252,41 @@ impl Quantized {
 
     fn look_up<T: Stored>(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
-        let output = &mut eval.outputs[0];
+        let made = match eval.cache.get_for::<Prepared<T>>(Vec::new) {
+            // What is kept was checked when it was made.
+            Some(_) => None,
+            None => Some(self.prepare::<T>(&input, &eval.outputs[0])?),
+        };
+        let prepared = eval.cache.get_or_make(|| made.expect("made unless one is kept"));
+        let (values, output) = (input.values::<T>()?, eval.outputs[0].values::<T>()?);
+        let is_undefined = || OpError::invalid("a negative number has no square root");
+        match prepared {
+            Prepared::Table(table, missing) => {
+                if !missing.is_empty() && values.iter().any(|x| missing[((*x).into() - T::LEAST) as usize]) {
+                    return Err(is_undefined());
+                }
+                table.apply(engine, values, output);
+            }
+            Prepared::Function(function) => {
+                for (x, output) in values.iter().zip(output) {
+                    *output = T::saturate(function((*x).into()).ok_or_else(is_undefined)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare<T: Stored>(&self, input: &TensorRef<'_>, output: &TensorMut<'_>) -> Result<Prepared<T>, OpError> {
         let from = self.affine(input.data_type, input.quantization)?;
         let to = self.affine(output.data_type, output.quantization)?;
         require_symmetric(output.data_type, to)?;
         let function = self.form.function(input.data_type, from, to)?;
-        let known = eval.cache.get_or_make(|| Known {
-            table: Table::<T>::new::<T>(|x| function(x).unwrap_or_default()),
-            missing: (T::LEAST..=T::MOST).map(|x| function(x).is_none()).collect(),
-        });
-        let values = input.values::<T>()?;
-        let is_missing = |x: &T| known.missing[((*x).into() - T::LEAST) as usize];
-        let has_root = matches!(self.form, QuantizedFunction::InverseSquareRoot | QuantizedFunction::SquareRoot);
-        if has_root && values.iter().any(is_missing) {
-            return Err(OpError::invalid("a negative number has no square root"));
+        if input.data_type == DataType::Int16 && input.shape.elements() < MANY {
+            return Ok(Prepared::Function(function));
         }
-        known.table.apply(engine, values, output.values()?);
-        Ok(())
+        let has_root = matches!(self.form, QuantizedFunction::InverseSquareRoot | QuantizedFunction::SquareRoot);
+        let missing = if has_root { (T::LEAST..=T::MOST).map(|x| function(x).is_none()).collect() } else { Vec::new() };
+        Ok(Prepared::Table(Table::new::<T>(|x| function(x).unwrap_or_default()), missing))
     }
 }
 

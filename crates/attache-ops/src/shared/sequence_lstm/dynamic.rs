@@ -35,15 +35,15 @@ impl<'a> Dynamic<'a> {
             let is_normalized = eval.optional(NORMS + gate).is_some();
             let auxiliary = eval.optional(AUXILIARY_WEIGHTS + gate);
             Ok::<_, OpError>(Gate {
-                input: Matrix::new(&eval.input(INPUT_WEIGHTS + gate)?, extents.depth)?,
-                auxiliary: auxiliary.map(|weights| Matrix::new(&weights, extents.auxiliary)).transpose()?,
-                recurrent: Matrix::new(&eval.input(RECURRENT_WEIGHTS + gate)?, extents.outputs)?,
+                input: Matrix::new(&eval.input(INPUT_WEIGHTS + gate)?)?,
+                auxiliary: auxiliary.map(|weights| Matrix::new(&weights)).transpose()?,
+                recurrent: Matrix::new(&eval.input(RECURRENT_WEIGHTS + gate)?)?,
                 biases: if is_normalized { None } else { Some(eval.input(BIASES + gate)?.values()?) },
             })
         };
         let projection = eval
             .optional(PROJECTION)
-            .map(|weights| Ok::<_, OpError>((Matrix::new(&weights, extents.cells)?, optional(eval, PROJECTION_BIAS)?)));
+            .map(|weights| Ok::<_, OpError>((Matrix::new(&weights)?, optional(eval, PROJECTION_BIAS)?)));
         let gates = (extents.first_gate..GATES).map(gate).collect::<Result<_, _>>()?;
         Ok(Self { gates, projection: projection.transpose()?, extents: *extents, is_asymmetric })
     }
