@@ -118,6 +118,31 @@ pub trait Op: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the only output is the logistic function of the only input.
+    #[doc(hidden)]
+    fn is_logistic(&self) -> bool {
+        false
+    }
+
+    /// Whether the only output is the product of two inputs, so that [`Op::eval_times_logistic`] computes it where one is the
+    /// logistic function of the other.
+    #[doc(hidden)]
+    fn is_product(&self) -> bool {
+        false
+    }
+
+    /// Computes the output on the CPU as the product of input `input`, of floats and of the output's shape, and its logistic
+    /// function, which is the other input. That one is not read and need not be computed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operator is no product, or if the input is not as described.
+    #[doc(hidden)]
+    fn eval_times_logistic(&self, eval: &mut Eval<'_>, input: usize) -> Result<(), OpError> {
+        let _ = (eval, input);
+        Err(OpError::unsupported("it is no product"))
+    }
+
     /// Returns the kind of conversion, if the operator does nothing but convert between quantized elements
     /// and floats or between quantization parameters; `None` for all other operators.
     fn conversion(&self) -> Option<Conversion> {

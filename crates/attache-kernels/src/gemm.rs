@@ -22,7 +22,7 @@ use crate::{AlignedFloats, Engine};
 
 #[cfg(not(attache_small))]
 pub use self::once::gemm_once;
-pub use self::strided::StridedMatrix;
+pub use self::strided::{StridedMatrix, multiply_row};
 
 /// Width of a full panel, in vectors.
 const PANEL_VECTORS: usize = 2;

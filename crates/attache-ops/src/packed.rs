@@ -10,9 +10,11 @@ use attache_graph::CachedValue;
 use attache_kernels::convolution::PackedFilter;
 use attache_kernels::depthwise::PackedDepthwise;
 use attache_kernels::gemm::PackedMatrix;
+#[cfg(not(attache_small))]
+use attache_kernels::quantized::{Int16x8Depthwise, Int16x8Epilogue};
 use attache_kernels::quantized::{
-    Int16x8Epilogue, Int16x8Matrix, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter,
-    PackedIntegers, Requantize,
+    Int16x8Matrix, PackedIntegerDepthwise, PackedIntegerFilter, PackedIntegerTransposeFilter, PackedIntegers,
+    Requantize,
 };
 use attache_kernels::transpose_convolution::PackedTransposeFilter;
 
@@ -41,11 +43,14 @@ static KINDS: &[PackedKind] = &[
     kind::<PackedIntegerDepthwise>("integer depthwise"),
     kind::<(PackedIntegerDepthwise, Requantize)>("integer depthwise, requantized"),
     kind::<(PackedIntegerTransposeFilter, Requantize)>("integer transpose, requantized"),
-    kind::<(Int16x8Matrix, Int16x8Epilogue)>("16-bit matrix, requantized"),
     kind::<Vec<Int16x8Matrix>>("16-bit matrices"),
+    // The smallest libraries make them at each start.
+    #[cfg(not(attache_small))]
+    kind::<(Int16x8Matrix, Int16x8Epilogue)>("16-bit matrix, requantized"),
+    #[cfg(not(attache_small))]
     kind::<(Vec<Int16x8Matrix>, Int16x8Epilogue)>("16-bit matrices, requantized"),
     #[cfg(not(attache_small))]
-    kind::<(attache_kernels::quantized::Int16x8Depthwise, Int16x8Epilogue)>("16-bit depthwise, requantized"),
+    kind::<(Int16x8Depthwise, Int16x8Epilogue)>("16-bit depthwise, requantized"),
     kind::<Arc<SequenceWeights>>("sequence"),
 ];
 

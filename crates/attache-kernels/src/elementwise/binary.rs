@@ -101,7 +101,7 @@ impl Chunk<'_> {
         let length = walk.row.min(output.len());
         let [l_step, r_step] = walk.steps;
         let mut rows = output.chunks_exact_mut(length);
-        if walk.steps == [1, 1] {
+        if walk.steps == [1, 1] && !cfg!(attache_small) {
             return walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
                 let row = rows.next().unwrap_or_default();
                 function.apply(isa, &left[l + within..], &right[r + within..], row, bounds);

@@ -46,6 +46,9 @@ pub enum Unary {
     Sqrt,
     /// `x²`.
     Square,
+    /// `x / (1 + e⁻ˣ)`. Not in the smallest programs.
+    #[cfg(not(attache_small))]
+    Swish,
     /// `tanh x`.
     Tanh,
 }
@@ -78,6 +81,8 @@ fn chunk(engine: &Engine, function: Unary, length: usize) -> usize {
     let nanoseconds = match function {
         Abs | Ceil | Clamp(..) | Floor | HardSwish | LeakyRelu(_) | Negate | Round | Sign | Square => 0.15,
         Elu | Exp | Gelu | GeluApproximate | Log | Logistic | Rsqrt | Sqrt | Tanh => 0.6,
+        #[cfg(not(attache_small))]
+        Swish => 0.6,
         Cos | Sin => 5.0,
     };
     length.div_ceil(engine.tasks(length as f64 * nanoseconds, length)).max(1)
@@ -96,6 +101,8 @@ fn dispatch(isa: Isa, function: Unary, values: &mut [f32]) {
                 Unary::Cos => run_portable(Apply { values, function: Cos }),
                 Unary::LeakyRelu(slope) => isa.dispatch(Apply { values, function: LeakyRelu(slope) }),
                 Unary::Sin => run_portable(Apply { values, function: Sin }),
+                #[cfg(not(attache_small))]
+                Unary::Swish => isa.dispatch(Apply { values, function: Swish }),
             }
         };
     }
@@ -159,6 +166,7 @@ functions! {
     Sin, x => x.sin();
     Sqrt, x => x.sqrt();
     Square, x => x * x;
+    Swish, x => x * math::logistic::<S>(x);
     Tanh, x => math::tanh::<S>(x);
 }
 
@@ -171,7 +179,7 @@ mod tests {
     /// A function, its f64 counterpart and the permitted error, which is relative with a floor of `least`.
     type Case = (Unary, fn(f64) -> f64, f64, f64);
 
-    const CASES: [Case; 21] = [
+    const CASES: [Case; 22] = [
         (Unary::Abs, f64::abs, 0.0, 0.0),
         (Unary::Ceil, f64::ceil, 0.0, 0.0),
         (Unary::Clamp(-1.0, 6.0), |x| x.clamp(-1.0, 6.0), 0.0, 0.0),
@@ -192,6 +200,7 @@ mod tests {
         (Unary::Sin, f64::sin, 1e-6, 1e-1),
         (Unary::Sqrt, f64::sqrt, 5e-7, 0.0),
         (Unary::Square, |x| x * x, 1e-6, 0.0),
+        (Unary::Swish, |x| x / (1.0 + (-x).exp()), 1e-6, 1e-29),
         (Unary::Tanh, f64::tanh, 1e-6, 0.0),
     ];
 
@@ -220,7 +229,9 @@ mod tests {
         for ((x, y), z) in inputs.iter().zip(&output).zip(&in_place) {
             assert!(y.to_bits() == z.to_bits() || y.is_nan() && z.is_nan(), "in place or not: {function:?}({x})");
             let expected = reference(f64::from(*x));
-            if x.is_finite() || !matches!(function, Unary::Gelu | Unary::GeluApproximate | Unary::HardSwish) {
+            if x.is_finite()
+                || !matches!(function, Unary::Gelu | Unary::GeluApproximate | Unary::HardSwish | Unary::Swish)
+            {
                 let allowed = tolerance * expected.abs().max(least);
                 let equal = f64::from(*y) == f64::from(expected as f32) || y.is_nan() && expected.is_nan();
                 let error = (f64::from(*y) - expected).abs();

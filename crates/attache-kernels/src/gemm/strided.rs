@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use crate::Isa;
 use crate::simd::{Multiversioned, Simd};
+use crate::{Engine, Isa};
 
 /// Weights of `outputs` columns (N) and `depth` terms per sum (K), as they lie in memory.
 #[derive(Clone, Copy)]
@@ -117,5 +117,24 @@ impl Multiversioned for Packing<'_, '_> {
         let whole = columns.start + lanes;
         stored.pack_terms(columns.start..whole, terms..depth, width, lines);
         stored.pack_terms(whole..columns.end, 0..depth, width, &mut lines[lanes..]);
+    }
+}
+/// Writes the products of a row and each row of weights `[outputs, depth]`.
+///
+/// # Panics
+///
+/// Panics if there are too few weights.
+pub fn multiply_row(engine: Engine, row: &[f32], weights: &[f32], products: &mut [f32]) {
+    #[cfg(not(attache_small))]
+    {
+        let (outputs, depth) = (products.len(), row.len());
+        let matrix = StridedMatrix { values: weights, outputs, depth, strides: [depth, 1] };
+        super::gemm_once(engine, 1, row, matrix, products);
+    }
+    #[cfg(attache_small)]
+    for (index, product) in products.iter_mut().enumerate() {
+        let weights = &weights[index * row.len()..][..row.len()];
+        *product = row.iter().zip(weights).map(|(value, weight)| value * weight).sum();
+        let _ = engine;
     }
 }

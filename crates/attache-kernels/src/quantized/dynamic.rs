@@ -3,7 +3,7 @@
 //! Source: TensorFlow Lite's `SymmetricQuantizeFloats` and `AsymmetricQuantizeFloats`.
 
 use crate::math::truncated;
-use crate::simd::{Multiversioned, Simd};
+use crate::simd::{Multiversioned, Simd, run_portable};
 use crate::{Engine, Isa};
 
 /// Quantizes `values` to signed bytes, writes them to `target`, and returns the scale and the zero point: −127 to 127 with the
@@ -41,7 +41,13 @@ fn parameters((least, most): (f32, f32), is_symmetric: bool) -> (f32, Option<Con
 /// Quantizes rows of `row` elements as [`quantize`] does, each with a scale and a zero point of its own, all on the calling
 /// thread.
 pub fn quantize_rows(isa: Isa, values: &[f32], row: usize, is_symmetric: bool, target: QuantizedRows<'_>) {
+    #[cfg(not(attache_small))]
     isa.dispatch(Rows { values, row, is_symmetric, target });
+    #[cfg(attache_small)]
+    for (index, (scale, zero_point)) in target.scales.iter_mut().zip(target.zero_points).enumerate() {
+        let (engine, part) = (Engine { isa, parallel: &attache_base::Serial }, index * row..(index + 1) * row);
+        (*scale, *zero_point) = quantize(engine, &values[part.clone()], is_symmetric, &mut target.bytes[part]);
+    }
 }
 
 /// What quantized rows are written to.
@@ -55,6 +61,7 @@ pub struct QuantizedRows<'a> {
     pub zero_points: &'a mut [i32],
 }
 
+#[cfg(not(attache_small))]
 struct Rows<'a> {
     values: &'a [f32],
     row: usize,
@@ -62,6 +69,7 @@ struct Rows<'a> {
     target: QuantizedRows<'a>,
 }
 
+#[cfg(not(attache_small))]
 impl Multiversioned for Rows<'_> {
     type Output = ();
 
@@ -161,7 +169,8 @@ impl Multiversioned for Convert<'_> {
 /// Adds to each sum the product of a row of 8-bit weights and a vector, in 32 bits, times a scale. The weights are rows of as
 /// many elements as the vector has.
 pub fn add_row_products(engine: Engine, weights: &[i8], vector: &[i16], scale: f32, sums: &mut [f32]) {
-    engine.isa.dispatch(RowProducts { weights, vector, scale, sums });
+    let products = RowProducts { weights, vector, scale, sums };
+    if cfg!(attache_small) { run_portable(products) } else { engine.isa.dispatch(products) }
 }
 
 struct RowProducts<'a> {

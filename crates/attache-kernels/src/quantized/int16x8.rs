@@ -13,9 +13,12 @@ use super::fixed_point::{Multiplier, Rounding, multiply, multiply_int16x8};
 use crate::convolution::{Convolution, DirectConvolution};
 use crate::gemm::{LEAST_ROWS, Matrix, Rows, Split, Target};
 use crate::packed::PackedValues;
+#[cfg(not(attache_small))]
 use crate::simd::{Multiversioned, Simd};
 use crate::transpose_convolution::Phase;
-use crate::{AlignedFloats, Engine, Isa, engine::Shared, scratch};
+use crate::{AlignedFloats, Engine, engine::Shared};
+#[cfg(not(attache_small))]
+use crate::{Isa, scratch};
 
 #[cfg(not(attache_small))]
 pub use self::depthwise::{Int16x8Depthwise, int16x8_depthwise};
@@ -106,10 +109,12 @@ pub struct Int16x8Matrix {
     values: PackedValues,
     bias: Vec<i64>,
     /// How many products of activations and these weights have a sum of at most 32 bits.
+    #[cfg(not(attache_small))]
     summed: usize,
 }
 
 /// Returns how many products of 16-bit numbers and these weights have a sum of at most 32 bits, at least 1.
+#[cfg(not(attache_small))]
 fn products_of_32_bits(weights: &[i16]) -> usize {
     let most = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
     (i32::MAX as usize / (usize::from(most.max(1)) << 15)).max(1)
@@ -127,8 +132,13 @@ impl Int16x8Matrix {
         assert_eq!(bias.len(), outputs, "a bias for each output");
         let mut values = AlignedFloats::zeros(weights.len().div_ceil(2));
         bytemuck::cast_slice_mut(&mut values)[..weights.len()].copy_from_slice(weights);
-        let (depth, summed) = (weights.len().checked_div(outputs).unwrap_or(0), products_of_32_bits(weights));
-        Self { depth, values: values.into(), bias, summed }
+        Self {
+            depth: weights.len().checked_div(outputs).unwrap_or(0),
+            values: values.into(),
+            bias,
+            #[cfg(not(attache_small))]
+            summed: products_of_32_bits(weights),
+        }
     }
 
     /// Returns the numbers from which the extents of a matrix of `outputs` rows and `depth` columns follow.
@@ -152,13 +162,19 @@ impl Storable for Int16x8Matrix {
         let &[outputs, depth] = parameters else { return None };
         let bias = parts.field(outputs)?;
         let values = PackedValues::load(parts, outputs.checked_mul(depth)?.div_ceil(2))?;
-        let summed = products_of_32_bits(&bytemuck::cast_slice(&values)[..outputs * depth]);
-        Some(Self { depth, values, bias, summed })
+        Some(Self {
+            depth,
+            #[cfg(not(attache_small))]
+            summed: products_of_32_bits(&bytemuck::cast_slice(&values)[..outputs * depth]),
+            values,
+            bias,
+        })
     }
 }
 
 /// Kernel that adds the products of a row and rows of weights, of the same length, to sums of 64 bits, which wrap. Sums of
 /// `summed` products fit 32 bits.
+#[cfg(not(attache_small))]
 struct Products<'a> {
     row: &'a [i16],
     weights: &'a [i16],
@@ -166,6 +182,7 @@ struct Products<'a> {
     sums: &'a mut [i64],
 }
 
+#[cfg(not(attache_small))]
 impl Multiversioned for Products<'_> {
     type Output = ();
 
@@ -212,32 +229,49 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
     ) {
         assert_eq!(a.segments.len() * a.length, self.depth, "segments make up the depth");
         let outputs = panels.start * PANEL..(panels.end * PANEL).min(self.bias.len());
-        let weights = &bytemuck::cast_slice(&self.values)[outputs.start * self.depth..outputs.end * self.depth];
-        let (isa, summed) = (Isa::detect(), self.summed);
+        let weights: &[i16] = &bytemuck::cast_slice(&self.values)[outputs.start * self.depth..outputs.end * self.depth];
+        let part = |row: usize, segment: &usize| {
+            // SAFETY: the caller guarantees every element of A.
+            unsafe { std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length) }
+        };
+        let finish = |row: usize, output: usize, sum: i64| {
+            // SAFETY: the caller guarantees the columns of C.
+            unsafe { *c.start.add(row * c.stride + output) = epilogue.finish(sum, position[1] + output) }
+        };
+        #[cfg(not(attache_small))]
         scratch::with(outputs.len(), |sums: &mut [i64]| {
             scratch::with(self.depth, |joined: &mut [i16]| {
                 for row in 0..rows {
-                    // SAFETY: the caller guarantees every element of A.
-                    let part = |segment: &usize| unsafe {
-                        std::slice::from_raw_parts(a.start.add(row * a.stride + segment), a.length)
-                    };
-                    let row_of_a = match a.segments {
-                        [segment] => part(segment),
+                    let whole = match a.segments {
+                        [segment] => part(row, segment),
                         segments => {
                             let targets = joined.chunks_exact_mut(a.length.max(1));
-                            segments.iter().zip(targets).for_each(|(segment, to)| to.copy_from_slice(part(segment)));
+                            segments
+                                .iter()
+                                .zip(targets)
+                                .for_each(|(segment, to)| to.copy_from_slice(part(row, segment)));
                             &*joined
                         }
                     };
                     sums.copy_from_slice(&self.bias[outputs.clone()]);
-                    isa.dispatch(Products { row: row_of_a, weights, summed, sums });
-                    for (sum, output) in sums.iter().zip(outputs.clone()) {
-                        // SAFETY: the caller guarantees the columns of C.
-                        unsafe { *c.start.add(row * c.stride + output) = epilogue.finish(*sum, position[1] + output) }
-                    }
+                    Isa::detect().dispatch(Products { row: whole, weights, summed: self.summed, sums });
+                    sums.iter().zip(outputs.clone()).for_each(|(sum, output)| finish(row, output, *sum));
                 }
             });
         });
+        #[cfg(attache_small)]
+        for row in 0..rows {
+            for (index, output) in outputs.clone().enumerate() {
+                let weights = &weights[index * self.depth..][..self.depth];
+                let mut sum = self.bias[output];
+                for (segment, weights) in a.segments.iter().zip(weights.chunks_exact(a.length.max(1))) {
+                    let products = part(row, segment).iter().zip(weights);
+                    let products = products.map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
+                    sum = products.fold(sum, i64::wrapping_add);
+                }
+                finish(row, output, sum);
+            }
+        }
     }
 }
 

@@ -122,6 +122,23 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether the only output is the logistic function of the only input; see [`Op::is_logistic`].
+    fn is_logistic(&self) -> bool {
+        false
+    }
+
+    /// Whether the only output is the product of two inputs; see [`Op::is_product`].
+    fn is_product(&self) -> bool {
+        false
+    }
+
+    /// Computes the product of an input and its logistic function; see [`Op::eval_times_logistic`].
+    #[cfg(not(attache_small))]
+    fn eval_times_logistic(&self, eval: &mut Eval<'_>, input: usize) -> Result<(), OpError> {
+        let _ = (eval, input);
+        Err(OpError::unsupported("it is no product"))
+    }
+
     /// Returns the kind of conversion, where the operator only quantizes, requantizes or dequantizes; see
     /// [`Op::conversion`].
     fn conversion(&self) -> Option<Conversion> {
@@ -288,6 +305,21 @@ impl Op for Declared {
 
     fn is_reshape(&self) -> bool {
         self.operator.is_reshape()
+    }
+
+    #[cfg(not(attache_small))]
+    fn is_logistic(&self) -> bool {
+        self.operator.is_logistic()
+    }
+
+    #[cfg(not(attache_small))]
+    fn is_product(&self) -> bool {
+        self.operator.is_product()
+    }
+
+    #[cfg(not(attache_small))]
+    fn eval_times_logistic(&self, eval: &mut Eval<'_>, input: usize) -> Result<(), OpError> {
+        self.operator.eval_times_logistic(eval, input)
     }
 
     fn conversion(&self) -> Option<Conversion> {

@@ -122,7 +122,8 @@ impl FullyConnected {
         let MatrixSize { depth, outputs, .. } = *product;
         let (engine, parameters) = (Engine::new(eval.parallel), || PackedIntegers::parameters(outputs, depth, depth));
         // What is kept was checked when it was made.
-        if is_constant(&[Some(weights), bias])
+        if !cfg!(attache_small)
+            && is_constant(&[Some(weights), bias])
             && let Some((packed, epilogue)) = eval.cache.get_for::<(PackedIntegers, Requantize)>(parameters)
         {
             let zero = zero_of(&input)?;

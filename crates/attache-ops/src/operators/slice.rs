@@ -48,7 +48,7 @@ impl Operator for Slice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        copy_kept(eval, |eval| {
+        copy_kept(eval, &|eval| {
             let (shape, begin, size) = (eval.input(0)?.shape, eval.input(1)?.integers()?, eval.input(2)?.integers()?);
             Ok(view(shape, &begin, &size)?.of(shape))
         })

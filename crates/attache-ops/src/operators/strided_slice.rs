@@ -201,7 +201,7 @@ impl Operator for StridedSlice {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        copy_kept(eval, |eval| {
+        copy_kept(eval, &|eval| {
             let (shape, integers) = (eval.input(0)?.shape, |index| eval.input(index)?.integers());
             let entries = Entries { begin: integers(1)?, end: integers(2)?, strides: integers(3)? };
             Ok(self.plan(shape, &entries)?.copy(shape))

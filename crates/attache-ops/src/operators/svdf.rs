@@ -12,7 +12,7 @@ use attache_gpu_ir::Expression::{self, Input};
 use attache_gpu_ir::{IntExpression, Primitive, ReduceOp, ValueId};
 use attache_graph::{Eval, Inferred, Lowering, OpError, TensorRef, Unsupported};
 use attache_kernels::Engine;
-use attache_kernels::gemm::{StridedMatrix, gemm_once};
+use attache_kernels::gemm::multiply_row;
 use attache_kernels::quantized::{Multiplier, Rounding, Stored};
 use attache_model::schema::BuiltinOperator;
 
@@ -331,9 +331,7 @@ impl Operator for Svdf {
             (_, DataType::Float32) => {
                 let (input, weights) = (input.values::<f32>()?, weights.values::<f32>()?);
                 self.run(eval, &extents, over_time.values()?, |batch, products| {
-                    let row = &input[batch * depth..][..depth];
-                    let matrix = StridedMatrix { values: weights, outputs: products.len(), depth, strides: [depth, 1] };
-                    gemm_once(Engine::new(&Serial), 1, row, matrix, products);
+                    multiply_row(Engine::new(&Serial), &input[batch * depth..][..depth], weights, products);
                 })
             }
             _ => {

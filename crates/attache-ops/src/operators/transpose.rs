@@ -45,7 +45,7 @@ impl Operator for Transpose {
     }
 
     fn eval(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
-        copy_kept(eval, |eval| {
+        copy_kept(eval, &|eval| {
             let shape = eval.input(0)?.shape;
             Ok(view(shape, &eval.input(1)?.integers()?)?.of(shape))
         })

@@ -7,7 +7,7 @@ use attache_base::{Activation, DataType, Serial, Shape};
 use attache_gpu_ir::Expression::Input;
 use attache_gpu_ir::ValueId;
 use attache_graph::{Eval, Lowering, OpError, TensorRef, Unsupported};
-use attache_kernels::gemm::{StridedMatrix, gemm_once};
+use attache_kernels::gemm::multiply_row;
 use attache_kernels::{Engine, scratch};
 
 use crate::Facts;
@@ -140,10 +140,8 @@ impl<'a> Weights<'a> {
     fn add_to(&self, sums: &mut [f32], vector: &[f32]) {
         match self {
             Self::Floats { weights, depth } => {
-                let (outputs, depth) = (sums.len(), *depth);
-                let matrix = StridedMatrix { values: weights, outputs, depth, strides: [depth, 1] };
-                scratch::with(outputs, |products: &mut [f32]| {
-                    gemm_once(Engine::new(&Serial), 1, vector, matrix, products);
+                scratch::with(sums.len(), |products: &mut [f32]| {
+                    multiply_row(Engine::new(&Serial), &vector[..*depth], weights, products);
                     sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += *product);
                 });
             }

@@ -85,17 +85,20 @@ impl View {
 
 /// Copies elements of input 0 to output 0. `make` says which, from the shape of this input and the values of the others. What
 /// it returns is kept from run to run where all others are constants.
+// Not generic, so that it is compiled once.
 pub(crate) fn copy_kept(
     eval: &mut Eval<'_>,
-    make: impl FnOnce(&Eval<'_>) -> Result<StridedCopy, OpError>,
+    make: &dyn Fn(&Eval<'_>) -> Result<StridedCopy, OpError>,
 ) -> Result<(), OpError> {
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
-    if let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
+    if !cfg!(attache_small)
+        && let Some(copy) = eval.cache.get_for(|| input.shape.to_vec())
+    {
         return copy_elements(engine, copy, &input, eval.outputs[0].bytes);
     }
     let copy = make(eval)?;
     copy_elements(engine, &copy, &input, eval.outputs[0].bytes)?;
-    if eval.inputs[1..].iter().flatten().all(|tensor| tensor.is_constant) {
+    if !cfg!(attache_small) && eval.inputs[1..].iter().flatten().all(|tensor| tensor.is_constant) {
         eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy);
     }
     Ok(())

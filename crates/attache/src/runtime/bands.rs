@@ -224,9 +224,21 @@ pub(crate) struct BandedNode {
     pub(crate) shared: Arc<SharedCache>,
     /// For each input the index of the node in the group that makes it; `None` for one from outside.
     pub(crate) makers: Vec<Option<usize>>,
+    pub(crate) share: Share,
     pub(crate) place: Place,
     /// Size of one unit of what it makes, in bytes.
     pub(crate) unit: usize,
+}
+
+/// What of its computation a node does itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// All of it.
+    Own,
+    /// Nothing: only the node with the other share reads the output, and computes it itself.
+    Nothing,
+    /// The product of this input and its logistic function, the other input, which is not read.
+    TimesLogistic(usize),
 }
 
 /// Where the units of what a node makes are written.
@@ -278,9 +290,10 @@ impl Bands {
             };
             let products = multiply_adds(graph, node).unwrap_or(0) as f64;
             nanoseconds += products / products_in_nanosecond(graph.fact(made[index])) + size as f64 / BYTES;
-            let (makers, shared) = (makers[index].clone(), cache(node));
-            nodes.push(BandedNode { id: *id, uses, shared, makers, place, unit: size / units });
+            let (makers, shared, share) = (makers[index].clone(), cache(node), Share::Own);
+            nodes.push(BandedNode { id: *id, uses, shared, makers, share, place, unit: size / units });
         }
+        join_products(graph, &mut nodes);
         let is_kept = |node: &&BandedNode| matches!(node.place, Place::Slot(_));
         let made = nodes.iter().filter(is_kept).map(|node| node.unit).sum();
         Self { nodes, outputs, unit, units, slots: slots.sizes, made, nanoseconds, whole, columns }
@@ -299,6 +312,33 @@ impl Bands {
             scratch: scratch.saturating_add(slots.min(LARGEST_BYTES) as u64),
         }
     }
+}
+
+/// Lets products of floats and their logistic function compute both, where nothing else reads the logistic function.
+fn join_products(graph: &Graph, nodes: &mut [BandedNode]) {
+    for index in 0..nodes.len() {
+        let Some((input, logistic)) = product_of_logistic(graph, nodes, index) else { continue };
+        let readers = nodes.iter().flat_map(|node| &node.makers).filter(|maker| **maker == Some(logistic)).count();
+        if readers == 1 && matches!(nodes[logistic].place, Place::Slot(_)) {
+            (nodes[index].share, nodes[logistic].share) = (Share::TimesLogistic(input), Share::Nothing);
+        }
+    }
+}
+
+/// Returns the input whose product with its logistic function the node is, and the node that computes that function; `None`
+/// for another node.
+fn product_of_logistic(graph: &Graph, nodes: &[BandedNode], index: usize) -> Option<(usize, usize)> {
+    let node = graph.node(nodes[index].id);
+    let [left, right] = node.inputs[..] else { return None };
+    let fact = graph.fact(node.outputs[0]);
+    let find = |input: usize, value: Option<TensorId>| {
+        let maker = nodes[index].makers[1 - input]?;
+        let function = graph.node(nodes[maker].id);
+        let is_alike = graph.fact(value?).data_type == DataType::Float32 && graph.fact(value?).shape == fact.shape;
+        let is_it = function.op.is_logistic() && function.inputs[..] == [value] && is_alike;
+        is_it.then_some((input, maker))
+    };
+    if node.op.is_product() { find(0, left).or_else(|| find(1, right)) } else { None }
 }
 
 /// Returns an upper bound of the scratch memory, in bytes, for what only the nodes of a step read.

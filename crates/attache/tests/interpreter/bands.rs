@@ -110,7 +110,7 @@ impl Network {
             _ => (extent >= reach).then(|| (extent - reach) / stride + 1),
         };
         let windows = windows(height).zip(windows(width));
-        match (self.random.below(10), windows) {
+        match (self.random.below(11), windows) {
             (0 | 1, Some((rows, columns))) => {
                 let inputs = [input, self.weights(&[1, size, size, channels]), self.bias(channels)];
                 let options = schema::DepthwiseConv2DOptionsT {
@@ -169,6 +169,15 @@ impl Network {
                     self.random.pick(&[BuiltinOperator::LOGISTIC, BuiltinOperator::RELU, BuiltinOperator::TANH]);
                 let operator = if self.is_quantized { BuiltinOperator::RELU } else { operator };
                 self.operator(operator, &[input], [height, width, channels], BuiltinOptionsT::NONE);
+            }
+            (9, _) => {
+                let function = if self.is_quantized { BuiltinOperator::RELU } else { BuiltinOperator::LOGISTIC };
+                self.operator(function, &[input], [height, width, channels], BuiltinOptionsT::NONE);
+                let mut factors = [input, self.images.last().unwrap().0];
+                factors.rotate_left(self.random.below(2));
+                let options = schema::MulOptionsT { fused_activation_function: activation };
+                let options = BuiltinOptionsT::MulOptions(Box::new(options));
+                self.operator(BuiltinOperator::MUL, &factors, [height, width, channels], options);
             }
             _ => {
                 let options = schema::AddOptionsT { fused_activation_function: activation, ..Default::default() };

@@ -1,11 +1,16 @@
 //! Products of rows of floats, which are quantized to bytes, and 8-bit weights.
 
-use super::{Element, PackedIntegers, SLACK, convert_rows, for_each_block};
+use super::PackedIntegers;
+#[cfg(not(attache_small))]
+use super::{Element, SLACK, convert_rows, for_each_block};
+use crate::Engine;
 use crate::quantized::dynamic::{QuantizedRows, quantize_rows};
 use crate::quantized::epilogue::{ColumnScales, Rescale};
-use crate::{Engine, scratch};
+#[cfg(not(attache_small))]
+use crate::scratch;
 
 /// Nanoseconds in which an element is quantized.
+#[cfg(not(attache_small))]
 const QUANTIZED: f64 = 0.1;
 
 /// Multiplies dense rows of floats by weights that were packed for [`Zero::UNKNOWN`](super::Zero::UNKNOWN), and writes dense
@@ -23,12 +28,23 @@ pub fn dynamic_gemm(
     clamp: (f32, f32),
     c: &mut [f32],
 ) {
+    #[cfg(not(attache_small))]
     match matrix.integer_isa.packs_k4() {
         true => dynamic_gemm_as::<u8>(engine, (a, is_symmetric), matrix, columns, clamp, c),
         false => dynamic_gemm_as::<i16>(engine, (a, is_symmetric), matrix, columns, clamp, c),
     }
+    #[cfg(attache_small)]
+    if !c.is_empty() {
+        let rows = c.len() / matrix.outputs;
+        let (mut bytes, mut scales, mut zero_points) = (vec![0; a.len()], vec![0.0; rows], vec![0; rows]);
+        let target = QuantizedRows { bytes: &mut bytes, scales: &mut scales, zero_points: &mut zero_points };
+        quantize_rows(engine.isa, a, matrix.depth, is_symmetric, target);
+        let epilogue = Rescale::new(columns, &scales, &zero_points, clamp);
+        super::gemm(engine, &bytes, true, &zero_points, matrix, &epilogue, c);
+    }
 }
 
+#[cfg(not(attache_small))]
 fn dynamic_gemm_as<T: Element>(
     engine: Engine,
     (a, is_symmetric): (&[f32], bool),

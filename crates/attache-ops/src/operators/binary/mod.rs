@@ -319,6 +319,17 @@ impl Operator for BinaryOperator {
         Ok(())
     }
 
+    fn is_product(&self) -> bool {
+        self.function == Kernel::Multiply && self.activation == Activation::None
+    }
+
+    #[cfg(not(attache_small))]
+    fn eval_times_logistic(&self, eval: &mut Eval<'_>, input: usize) -> Result<(), OpError> {
+        let (engine, values) = (Engine::new(eval.parallel), eval.input(input)?.values()?);
+        elementwise::unary(engine, elementwise::Unary::Swish, values, eval.outputs[0].values()?);
+        Ok(())
+    }
+
     fn row_uses(&self, inputs: Facts<'_>, output: [usize; 4]) -> Option<Vec<RowUse>> {
         RowUse::of_broadcast(&inputs.required::<2>(), &output)
     }

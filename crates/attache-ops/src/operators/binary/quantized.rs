@@ -81,7 +81,9 @@ impl QuantizedBinary {
     /// Computes the output on the CPU; inputs and output have the same quantized type.
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
         // What is kept was checked when it was made.
-        if let Some(function) = eval.cache.get_for::<IntegerFunction>(Vec::new).copied() {
+        if !cfg!(attache_small)
+            && let Some(function) = eval.cache.get_for::<IntegerFunction>(Vec::new).copied()
+        {
             return run(eval, function);
         }
         if let Some(function) = self.rounded_once(eval, activation)? {
@@ -321,7 +323,9 @@ fn shifts(
 /// Runs the function, and keeps it for the next runs: it follows from the tensors' scales.
 fn run_and_keep(eval: &mut Eval<'_>, function: IntegerFunction) -> Result<(), OpError> {
     run(eval, function)?;
-    eval.cache.get_or_make(|| function);
+    if !cfg!(attache_small) {
+        eval.cache.get_or_make(|| function);
+    }
     Ok(())
 }
 

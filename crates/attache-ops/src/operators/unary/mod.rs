@@ -263,6 +263,10 @@ impl Operator for UnaryOperator {
         Ok(())
     }
 
+    fn is_logistic(&self) -> bool {
+        self.function == Kernel::Logistic
+    }
+
     fn row_uses(&self, _: Facts<'_>, _: [usize; 4]) -> Option<Vec<RowUse>> {
         Some(vec![RowUse::Pixels])
     }

@@ -201,13 +201,15 @@ fn table(
 
 /// A function, prepared for the elements of a tensor.
 enum Prepared<T> {
-    /// To be computed for each element.
+    /// To be computed for each element. Not in the smallest libraries, where tables are smaller than this.
+    #[cfg(not(attache_small))]
     Function(UnaryOperator),
     /// Its table, and where it may be undefined, for each stored integer from the least on whether it is.
     Table(Table<T>, Vec<bool>),
 }
 
-/// From so many elements on, 16-bit elements are looked up in tables, which take 64 kB and more each.
+/// From so many elements on, 16-bit elements are looked up in tables, which take 128 kB each.
+#[cfg(not(attache_small))]
 const MANY: usize = 4096;
 
 impl Quantized {
@@ -267,6 +269,7 @@ impl Quantized {
                 }
                 table.apply(engine, values, output);
             }
+            #[cfg(not(attache_small))]
             Prepared::Function(function) => {
                 for (x, output) in values.iter().zip(output) {
                     *output = T::saturate(function((*x).into()).ok_or_else(is_undefined)?);
@@ -277,16 +280,22 @@ impl Quantized {
     }
 
     fn prepare<T: Stored>(&self, input: &TensorRef<'_>, output: &TensorMut<'_>) -> Result<Prepared<T>, OpError> {
-        let from = self.affine(input.data_type, input.quantization)?;
-        let to = self.affine(output.data_type, output.quantization)?;
-        require_symmetric(output.data_type, to)?;
-        let function = self.form.function(input.data_type, from, to)?;
+        let function = self.function_of(input, output)?;
+        #[cfg(not(attache_small))]
         if input.data_type == DataType::Int16 && input.shape.elements() < MANY {
             return Ok(Prepared::Function(function));
         }
         let has_root = matches!(self.form, QuantizedFunction::InverseSquareRoot | QuantizedFunction::SquareRoot);
         let missing = if has_root { (T::LEAST..=T::MOST).map(|x| function(x).is_none()).collect() } else { Vec::new() };
         Ok(Prepared::Table(Table::new::<T>(|x| function(x).unwrap_or_default()), missing))
+    }
+
+    /// Returns the function of these tensors' elements. Not generic, so that it is compiled once.
+    fn function_of(&self, input: &TensorRef<'_>, output: &TensorMut<'_>) -> Result<UnaryOperator, OpError> {
+        let from = self.affine(input.data_type, input.quantization)?;
+        let to = self.affine(output.data_type, output.quantization)?;
+        require_symmetric(output.data_type, to)?;
+        self.form.function(input.data_type, from, to)
     }
 }
 

@@ -12,7 +12,7 @@ use attache_graph::{
 use attache_kernels::{Engine, Isa, scratch};
 use smallvec::SmallVec;
 
-use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place, UnitKind};
+use super::super::bands::{BandedNode, Bands, LARGEST_BYTES, Place, Share, UnitKind};
 use super::super::host::NodeHost;
 use super::super::memory::{Few, Memory, Readable};
 use super::super::observer::Watch;
@@ -302,6 +302,9 @@ impl Places<'_, '_> {
         parallel: &dyn Parallel,
     ) -> Result<(), OpError> {
         let node = &run.bands.nodes[index];
+        if node.share == Share::Nothing {
+            return Ok(());
+        }
         // What is read is in other places.
         run.bands.unit.set(&mut kept.output, units.len());
         let range = self.range(node.place, units, node.unit);
@@ -359,7 +362,11 @@ impl Places<'_, '_> {
         outputs.push(TensorMut { data_type, shape: output, bytes, quantization });
         let mut host = BandHost { band, rounding: run.rounding };
         let mut eval = Eval { inputs, outputs, cache, parallel, host: &mut host };
-        let result = run.graph.node(node.id).op.eval(&mut eval);
+        let op = &run.graph.node(node.id).op;
+        let result = match node.share {
+            Share::TimesLogistic(input) => op.eval_times_logistic(&mut eval, input),
+            Share::Own | Share::Nothing => op.eval(&mut eval),
+        };
         poison(&mut eval.outputs);
         lists.keep(eval.inputs, eval.outputs);
         result
