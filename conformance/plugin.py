@@ -54,6 +54,10 @@ HYBRID = {} if schema is None else {
 WRONG_IN_REFERENCE = {"LOCAL_RESPONSE_NORMALIZATION"}
 # int8 SUM of LiteRT's reference kernels is wrong for some scales.
 WRONG_IN_LITERT = {"SUM"}
+# LiteRT's own kernels of this operator give other numbers in each process for some cases.
+UNSTABLE_IN_LITERT = {"BIDIRECTIONAL_SEQUENCE_LSTM"}
+# Cases whose files state another type of an output than the operator makes, which a delegate cannot change.
+OTHERWISE_TYPED = {"i8_NumericVerify_states_another_type"}
 
 
 class Log:
@@ -236,15 +240,18 @@ def compare_one(library, options, model, command):
             pass
     else:
         return None
-    # LiteRT's kernels ignore some activations; such cases have outputs of their own.
-    if notes.get("oracle") == "unfused":
+    # LiteRT's kernels ignore some activations, and read what nobody wrote in others; such cases have outputs of their own.
+    if notes.get("oracle") == "unfused" or notes.get("op") in UNSTABLE_IN_LITERT:
         expected = [np.load(path) for path in sorted(Path(model).parent.glob("out_*.npy"))]
     with Log() as log:
-        made = interpreter(model, [litert.load_delegate(library, options)], reference)
-        outputs = run(made, values)
+        try:
+            outputs = run(interpreter(model, [litert.load_delegate(library, options)], reference), values)
+        except (ValueError, RuntimeError) as error:
+            return [f"fails with the plug-in: {error}"], 0
     nodes = taken(log.lines)
     wrong = []
-    if notes.get("op") not in WRONG_IN_LITERT:
+    is_litert_alone = not nodes and notes.get("op") in UNSTABLE_IN_LITERT
+    if notes.get("op") not in WRONG_IN_LITERT and not is_litert_alone:
         allowed = DYNAMIC_RANGE if is_blockwise or is_dynamic_range(model) else tolerance(options)
         wrong += differences(expected, outputs, allowed, options, notes.get("scale"))
     wrong += [line for line in log.lines if line.startswith("ERROR")]
@@ -252,7 +259,7 @@ def compare_one(library, options, model, command):
         own, folded = own_claims(command, model, options)
         if own is None:
             wrong.append(f"attache dump: {folded}")
-        elif not own <= nodes <= own | folded:
+        elif Path(model).parent.name not in OTHERWISE_TYPED and not own <= nodes <= own | folded:
             wrong.append(f"missing nodes {sorted(own - nodes)}, more nodes {sorted(nodes - own - folded)}")
     return wrong, len(nodes)
 

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use attache::graph::{Eval, Fact, Inferred, Lowering, Op, OpError, TensorMut, TensorRef, Unsupported};
+use attache::graph::{Eval, Fact, Inferred, Lowering, Op, OpError, TensorId, TensorMut, TensorRef, Unsupported};
 use attache::{
-    Claim, CompiledModel, Declaration, Delegate, DelegateError, DelegateKernel, Error, ErrorKind, GpuDelegate,
-    Interpreter, NodeContext, OpResolver, Outcome, Partition, Partitioning, PreparedPartition, Shape,
+    Claim, CompiledModel, DataType, Declaration, Delegate, DelegateError, DelegateKernel, Error, ErrorKind,
+    GpuDelegate, Interpreter, NodeContext, OpResolver, Outcome, Partition, Partitioning, PreparedPartition, Shape,
 };
 
 use crate::graph::{Graph, Node, PartModel, UNKNOWN};
@@ -42,8 +42,9 @@ impl Claims {
         loop {
             let inputs = graph.inputs_of(graph.nodes.iter());
             let part = graph.model(graph.nodes.iter(), &inputs, outputs, &BTreeMap::new(), false)?;
-            let asked =
-                Arc::new(Asked { gpu: gpu.clone(), partitioning: partitioning.clone(), answers: Mutex::default() });
+            let types = part.model.subgraphs()[0].tensors.iter().map(|tensor| tensor.data_type).collect();
+            let (gpu, partitioning, answers) = (gpu.clone(), partitioning.clone(), Mutex::default());
+            let asked = Arc::new(Asked { gpu, partitioning, types, answers });
             let builder = Interpreter::builder(&part.model).threads(1);
             match builder.operators(&resolver).delegate(asked.clone()).compile() {
                 Ok(compiled) => return Ok(Self::of(graph, &part, &compiled, &asked)),
@@ -161,6 +162,8 @@ impl Op for UnknownOperator {
 struct Asked {
     gpu: GpuDelegate,
     partitioning: Partitioning,
+    /// The types of the runtime's tensors, by the index in the model.
+    types: Vec<DataType>,
     answers: Mutex<Answers>,
 }
 
@@ -182,7 +185,13 @@ impl Delegate for Asked {
     }
 
     fn claim(&self, node: NodeContext<'_>) -> Result<Claim, Unsupported> {
-        let claim = self.gpu.claim(node).map(|_| Claim::new(()));
+        // The runtime has memory for the type that the file states, whatever the operator makes.
+        let is_other =
+            |id: &TensorId| self.types.get(id.index()).is_some_and(|stated| *stated != node.graph.fact(*id).data_type);
+        let claim = match node.node().outputs.iter().any(is_other) {
+            true => Err(Unsupported::new("the file states another type for what it makes")),
+            false => self.gpu.claim(node).map(|_| Claim::new(())),
+        };
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         for id in node.node().inputs.iter().flatten().chain(&node.node().outputs) {
             answers.shapes.extend(node.graph.fact(*id).shape.clone().map(|shape| (id.index(), shape)));

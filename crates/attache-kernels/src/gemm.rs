@@ -195,6 +195,10 @@ pub fn gemm(
 /// Rows of a task below which panels are divided instead: several tiles of most instruction sets.
 pub(crate) const LEAST_ROWS: usize = 24;
 
+/// Fewest rows of a task that prepares them.
+#[cfg(not(attache_small))]
+const TILE_ROWS: usize = 16;
+
 /// The division of the rows and panels of a matrix product among tasks: each task computes one part of the
 /// rows for one part of the panels.
 pub(crate) struct Split {
@@ -228,6 +232,22 @@ impl Split {
         let blocks = || rows.div_ceil(least).max(fine()).clamp(1, 64 * threads);
         let blocks = if cfg!(attache_small) { 1 } else { blocks() };
         Self { rows, panels, row_parts, panel_parts, blocks }
+    }
+
+    /// Splits rows and panels as [`Self::new`] does, but only rows if these are enough for all threads: they take long to
+    /// prepare, which each part of the panels would do anew.
+    #[cfg(not(attache_small))]
+    pub(crate) fn by_rows(engine: &Engine, rows: usize, least: usize, panels: usize, nanoseconds: f64) -> Self {
+        let threads = engine.parallel.threads();
+        let least = least.min((rows / (2 * threads)).max(TILE_ROWS));
+        let split = Self::new(engine, rows, least, panels, nanoseconds);
+        if split.row_parts >= threads { Self { panel_parts: 1, ..split } } else { split }
+    }
+
+    /// As [`Self::new`], because no small library prepares rows in parts.
+    #[cfg(attache_small)]
+    pub(crate) fn by_rows(engine: &Engine, rows: usize, least: usize, panels: usize, nanoseconds: f64) -> Self {
+        Self::new(engine, rows, least, panels, nanoseconds)
     }
 
     /// Calls `task` with the row units and the panels of each part, on the engine's threads.

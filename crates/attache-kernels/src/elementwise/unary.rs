@@ -166,8 +166,12 @@ functions! {
     Sin, x => x.sin();
     Sqrt, x => x.sqrt();
     Square, x => x * x;
-    Swish, x => x * math::logistic::<S>(x);
     Tanh, x => math::tanh::<S>(x);
+}
+
+#[cfg(not(attache_small))]
+functions! {
+    Swish, x => x * math::logistic::<S>(x);
 }
 
 #[cfg(test)]

@@ -119,6 +119,7 @@ impl Multiversioned for Packing<'_, '_> {
         stored.pack_terms(whole..columns.end, 0..depth, width, &mut lines[lanes..]);
     }
 }
+
 /// Writes the products of a row and each row of weights `[outputs, depth]`.
 ///
 /// # Panics
@@ -135,6 +136,7 @@ pub fn multiply_row(engine: Engine, row: &[f32], weights: &[f32], products: &mut
     for (index, product) in products.iter_mut().enumerate() {
         let weights = &weights[index * row.len()..][..row.len()];
         *product = row.iter().zip(weights).map(|(value, weight)| value * weight).sum();
-        let _ = engine;
     }
+    #[cfg(attache_small)]
+    let _ = engine;
 }

@@ -651,7 +651,11 @@ fn for_each_block<T: Element, F: GemmEpilogue>(
     let weights: &dyn Matrix<T, F, Output = F::Output> = matrix;
     // Tile registers have 16 rows.
     let least = if matrix.integer_isa.has_tiles() && matrix.row_factor == 0 { 48 } else { LEAST_ROWS };
-    let split = Split::new(&engine, rows, least, weights.panels(), weights.nanoseconds(rows) + nanoseconds);
+    let all = weights.nanoseconds(rows) + nanoseconds;
+    let split = match nanoseconds > 0.0 {
+        true => Split::by_rows(&engine, rows, least, weights.panels(), all),
+        false => Split::new(&engine, rows, least, weights.panels(), all),
+    };
     let target = Shared(c.as_mut_ptr());
     // As many rows of A as approximately fit in the L1 cache while every panel is applied to them.
     let block = ((1 << 15) / depth.max(1) / 48 * 48).max(48);

@@ -113,6 +113,10 @@ pub struct Int16x8Matrix {
     summed: usize,
 }
 
+/// Sums of so many products or more are computed in 32 bits first. They are less where weights have all of 16 bits.
+#[cfg(not(attache_small))]
+const LEAST_SUMMED: usize = 16;
+
 /// Returns how many products of 16-bit numbers and these weights have a sum of at most 32 bits, at least 1.
 #[cfg(not(attache_small))]
 fn products_of_32_bits(weights: &[i16]) -> usize {
@@ -190,6 +194,11 @@ impl Multiversioned for Products<'_> {
     fn run<S: Simd>(self, _: S) {
         let Self { row, weights, summed, sums } = self;
         for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(row.len().max(1))) {
+            if summed < LEAST_SUMMED {
+                let products = row.iter().zip(weights).map(|(a, b)| i64::from(i32::from(*a) * i32::from(*b)));
+                *sum = products.fold(*sum, i64::wrapping_add);
+                continue;
+            }
             for (row, weights) in row.chunks(summed).zip(weights.chunks(summed)) {
                 // Processors multiply and add pairs of 16 bits in one instruction.
                 let products = row.iter().zip(weights).map(|(a, b)| i32::from(*a).wrapping_mul(i32::from(*b)));
@@ -215,7 +224,11 @@ impl Matrix<i16, Int16x8Epilogue> for Int16x8Matrix {
     }
 
     fn nanoseconds(&self, rows: usize) -> f64 {
-        (rows * self.bias.len() * (self.depth + 80)) as f64 / 40.0
+        #[cfg(not(attache_small))]
+        if self.summed >= LEAST_SUMMED {
+            return (rows * self.bias.len() * (self.depth + 80)) as f64 / 40.0;
+        }
+        (rows * self.bias.len() * (self.depth + 24)) as f64 / 8.0
     }
 
     unsafe fn multiply(

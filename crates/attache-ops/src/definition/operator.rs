@@ -123,11 +123,13 @@ pub(crate) trait Operator: fmt::Debug + Send + Sync {
     }
 
     /// Whether the only output is the logistic function of the only input; see [`Op::is_logistic`].
+    #[cfg(not(attache_small))]
     fn is_logistic(&self) -> bool {
         false
     }
 
     /// Whether the only output is the product of two inputs; see [`Op::is_product`].
+    #[cfg(not(attache_small))]
     fn is_product(&self) -> bool {
         false
     }

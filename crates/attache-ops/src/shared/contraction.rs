@@ -434,6 +434,9 @@ pub(crate) fn eval_bytes<P: Packed>(
     Ok(())
 }
 
+/// Largest image whose elements are quantized in scratch memory, in bytes.
+const LARGEST_KEPT: usize = 1 << 20;
+
 /// Computes a convolution of floats with quantized weights on the CPU, as output 0. Each image is quantized
 /// to bytes: symmetrically where `is_symmetric` is set and the filter has one scale, else with a zero point.
 /// `operands` and `axis` are as in [`eval_bytes`].
@@ -465,7 +468,7 @@ pub(crate) fn eval_dynamic<P: Packed>(
         || P::parameters(convolution),
         make,
         |packed| {
-            scratch::with(image, |bytes: &mut [u8]| {
+            let mut compute = |bytes: &mut [u8]| {
                 for (batch, output) in output.chunks_exact_mut(size.max(1)).enumerate() {
                     let (scale, point) = quantize(engine, &values[batch * image..][..image], is_symmetric, bytes);
                     let (scales, points) = ([scale], [point]);
@@ -473,7 +476,9 @@ pub(crate) fn eval_dynamic<P: Packed>(
                     let input = Operand { bytes, zero: Zero { signed: true, point } };
                     packed.run(engine, &one, input, &epilogue, output);
                 }
-            });
+            };
+            // Threads keep scratch memory, which shall not be large.
+            if image <= LARGEST_KEPT { scratch::with(image, compute) } else { compute(&mut vec![0; image]) }
         },
     );
     fused::finish(engine, activation, output);

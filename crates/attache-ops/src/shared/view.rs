@@ -91,14 +91,13 @@ pub(crate) fn copy_kept(
     make: &dyn Fn(&Eval<'_>) -> Result<StridedCopy, OpError>,
 ) -> Result<(), OpError> {
     let (engine, input) = (Engine::new(eval.parallel), eval.input(0)?);
-    if !cfg!(attache_small)
-        && let Some(copy) = eval.cache.get_for(|| input.shape.to_vec())
-    {
+    let is_kept = !cfg!(attache_small) && eval.inputs[1..].iter().flatten().all(|tensor| tensor.is_constant);
+    if is_kept && let Some(copy) = eval.cache.get_for(|| input.shape.to_vec()) {
         return copy_elements(engine, copy, &input, eval.outputs[0].bytes);
     }
     let copy = make(eval)?;
     copy_elements(engine, &copy, &input, eval.outputs[0].bytes)?;
-    if !cfg!(attache_small) && eval.inputs[1..].iter().flatten().all(|tensor| tensor.is_constant) {
+    if is_kept {
         eval.cache.get_or_make_for(|| input.shape.to_vec(), || copy);
     }
     Ok(())

@@ -275,9 +275,11 @@ impl Bands {
         let units = if unit == UnitKind::Pixel { rows * columns } else { rows };
         let mut slots = Slots::default();
         let (mut nodes, mut nanoseconds, mut whole) = (Vec::with_capacity(ids.len()), 0.0, 0usize);
+        let shares = shares(graph, &ids, &makers, |index| outputs.contains(&made[index]));
         for (index, id) in ids.iter().enumerate() {
             let node = graph.node(*id);
-            let size = graph.fact(made[index]).byte_size().unwrap_or(0);
+            let is_computed = shares[index] != Share::Nothing;
+            let size = if is_computed { graph.fact(made[index]).byte_size().unwrap_or(0) } else { 0 };
             let uses = mem::take(&mut all_uses[index]);
             let read_whole = node.inputs.iter().zip(&uses).filter(|(_, usage)| **usage == RowUse::Whole);
             whole = read_whole.filter_map(|(id, _)| graph.fact((*id)?).byte_size()).fold(whole, usize::saturating_add);
@@ -290,10 +292,9 @@ impl Bands {
             };
             let products = multiply_adds(graph, node).unwrap_or(0) as f64;
             nanoseconds += products / products_in_nanosecond(graph.fact(made[index])) + size as f64 / BYTES;
-            let (makers, shared, share) = (makers[index].clone(), cache(node), Share::Own);
+            let (makers, shared, share) = (makers[index].clone(), cache(node), shares[index]);
             nodes.push(BandedNode { id: *id, uses, shared, makers, share, place, unit: size / units });
         }
-        join_products(graph, &mut nodes);
         let is_kept = |node: &&BandedNode| matches!(node.place, Place::Slot(_));
         let made = nodes.iter().filter(is_kept).map(|node| node.unit).sum();
         Self { nodes, outputs, unit, units, slots: slots.sizes, made, nanoseconds, whole, columns }
@@ -314,26 +315,39 @@ impl Bands {
     }
 }
 
-/// Lets products of floats and their logistic function compute both, where nothing else reads the logistic function.
-fn join_products(graph: &Graph, nodes: &mut [BandedNode]) {
+/// Returns what each node computes. A product of floats and their logistic function computes both, where nothing else reads
+/// the logistic function. `is_output` says of which nodes a group makes the output for others.
+fn shares(
+    graph: &Graph,
+    nodes: &[NodeId],
+    makers: &[Vec<Option<usize>>],
+    is_output: impl Fn(usize) -> bool,
+) -> Vec<Share> {
+    let mut shares = vec![Share::Own; nodes.len()];
     for index in 0..nodes.len() {
-        let Some((input, logistic)) = product_of_logistic(graph, nodes, index) else { continue };
-        let readers = nodes.iter().flat_map(|node| &node.makers).filter(|maker| **maker == Some(logistic)).count();
-        if readers == 1 && matches!(nodes[logistic].place, Place::Slot(_)) {
-            (nodes[index].share, nodes[logistic].share) = (Share::TimesLogistic(input), Share::Nothing);
+        let Some((input, logistic)) = product_of_logistic(graph, nodes, index, &makers[index]) else { continue };
+        let readers = makers.iter().flatten().filter(|maker| **maker == Some(logistic)).count();
+        if readers == 1 && !is_output(logistic) {
+            (shares[index], shares[logistic]) = (Share::TimesLogistic(input), Share::Nothing);
         }
     }
+    shares
 }
 
-/// Returns the input whose product with its logistic function the node is, and the node that computes that function; `None`
-/// for another node.
-fn product_of_logistic(graph: &Graph, nodes: &[BandedNode], index: usize) -> Option<(usize, usize)> {
-    let node = graph.node(nodes[index].id);
+/// Returns the input whose product with its logistic function the node with this index is, and the index of the node that
+/// computes that function; `None` for another node.
+fn product_of_logistic(
+    graph: &Graph,
+    nodes: &[NodeId],
+    index: usize,
+    makers: &[Option<usize>],
+) -> Option<(usize, usize)> {
+    let node = graph.node(nodes[index]);
     let [left, right] = node.inputs[..] else { return None };
     let fact = graph.fact(node.outputs[0]);
     let find = |input: usize, value: Option<TensorId>| {
-        let maker = nodes[index].makers[1 - input]?;
-        let function = graph.node(nodes[maker].id);
+        let maker = makers[1 - input]?;
+        let function = graph.node(nodes[maker]);
         let is_alike = graph.fact(value?).data_type == DataType::Float32 && graph.fact(value?).shape == fact.shape;
         let is_it = function.op.is_logistic() && function.inputs[..] == [value] && is_alike;
         is_it.then_some((input, maker))

@@ -19,7 +19,7 @@ const QUANTIZED: f64 = 0.1;
 ///
 /// # Panics
 ///
-/// Panics if `a` or `c` does not consist of whole rows, or if `columns` are not those of the matrix.
+/// Panics if `a` or `c` does not consist of whole rows, or if there are fewer `columns` than the matrix has.
 pub fn dynamic_gemm(
     engine: Engine,
     (a, is_symmetric): (&[f32], bool),

@@ -319,6 +319,7 @@ impl Operator for BinaryOperator {
         Ok(())
     }
 
+    #[cfg(not(attache_small))]
     fn is_product(&self) -> bool {
         self.function == Kernel::Multiply && self.activation == Activation::None
     }
@@ -326,7 +327,11 @@ impl Operator for BinaryOperator {
     #[cfg(not(attache_small))]
     fn eval_times_logistic(&self, eval: &mut Eval<'_>, input: usize) -> Result<(), OpError> {
         let (engine, values) = (Engine::new(eval.parallel), eval.input(input)?.values()?);
-        elementwise::unary(engine, elementwise::Unary::Swish, values, eval.outputs[0].values()?);
+        let output = eval.outputs[0].values()?;
+        if !self.is_product() || values.len() != output.len() {
+            return Err(OpError::invalid("no product of an input and its logistic function"));
+        }
+        elementwise::unary(engine, elementwise::Unary::Swish, values, output);
         Ok(())
     }
 

@@ -82,6 +82,7 @@ impl QuantizedBinary {
     pub(super) fn eval(self, eval: &mut Eval<'_>, activation: Activation) -> Result<(), OpError> {
         // What is kept was checked when it was made.
         if !cfg!(attache_small)
+            && !matches!(self, QuantizedBinary::Quotient)
             && let Some(function) = eval.cache.get_for::<IntegerFunction>(Vec::new).copied()
         {
             return run(eval, function);

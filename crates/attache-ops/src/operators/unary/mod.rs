@@ -263,6 +263,7 @@ impl Operator for UnaryOperator {
         Ok(())
     }
 
+    #[cfg(not(attache_small))]
     fn is_logistic(&self) -> bool {
         self.function == Kernel::Logistic
     }

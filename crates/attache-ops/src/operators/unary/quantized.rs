@@ -209,7 +209,6 @@ enum Prepared<T> {
 }
 
 /// From so many elements on, 16-bit elements are looked up in tables, which take 128 kB each.
-#[cfg(not(attache_small))]
 const MANY: usize = 4096;
 
 impl Quantized {
@@ -254,12 +253,13 @@ impl Quantized {
 
     fn look_up<T: Stored>(&self, eval: &mut Eval<'_>) -> Result<(), OpError> {
         let (input, engine) = (eval.input(0)?, Engine::new(eval.parallel));
-        let made = match eval.cache.get_for::<Prepared<T>>(Vec::new) {
+        let parameters = || vec![usize::from(input.shape.elements() >= MANY)];
+        let made = match eval.cache.get_for::<Prepared<T>>(parameters) {
             // What is kept was checked when it was made.
             Some(_) => None,
             None => Some(self.prepare::<T>(&input, &eval.outputs[0])?),
         };
-        let prepared = eval.cache.get_or_make(|| made.expect("made unless one is kept"));
+        let prepared = eval.cache.get_or_make_for(parameters, || made.expect("made unless one is kept"));
         let (values, output) = (input.values::<T>()?, eval.outputs[0].values::<T>()?);
         let is_undefined = || OpError::invalid("a negative number has no square root");
         match prepared {
