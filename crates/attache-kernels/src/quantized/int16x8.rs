@@ -437,7 +437,7 @@ mod tests {
             Parts::default(),
         );
         invalid.store(&mut parts);
-        assert!(Int16x8Epilogue::load(&mut StoredParts::new(&parts.fields().to_vec(), &[]), &[]).is_none());
+        assert!(Int16x8Epilogue::load(&mut StoredParts::new(parts.fields(), &[]), &[]).is_none());
     }
 
     #[test]
