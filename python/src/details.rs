@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use attache::model::{QuantizationDetails, SparseAxis, Tensor};
-use attache::{Constant, Model, Outcome, Placement};
+use attache::{Constant, DataType, Model, Outcome, Placement};
 use numpy::{PyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -11,18 +11,18 @@ use pyo3::types::{PyDict, PyList};
 use crate::arrays::{class_of, dtype_of, empty};
 use crate::fault::Fault;
 
-/// Returns LiteRT's dictionary of a tensor with the shape that it has now.
+/// Returns LiteRT's dictionary of a tensor with the shape and the type that it has now. It is given by the
+/// index of its subgraph and its own.
 pub(crate) fn tensor<'py>(
     py: Python<'py>,
     model: &Model,
-    subgraph: usize,
-    index: usize,
+    [subgraph, index]: [usize; 2],
     shape: &[usize],
+    data_type: DataType,
 ) -> PyResult<Bound<'py, PyDict>> {
     let tensor = &model.subgraphs()[subgraph].tensors[index];
-    let Some(class) = class_of(py, tensor.data_type)? else {
-        let text =
-            format!("tensor {index}, '{}', is of type {}, which NumPy does not have", tensor.name, tensor.data_type);
+    let Some(class) = class_of(py, data_type)? else {
+        let text = format!("tensor {index}, '{}', is of type {data_type}, which NumPy does not have", tensor.name);
         return Err(Fault(text).value());
     };
     let extents: Vec<i32> = shape.iter().map(|extent| i32::try_from(*extent).unwrap_or(i32::MAX)).collect();

@@ -403,9 +403,12 @@ impl NativeInterpreter {
         #[pyo3(from_py_with = index)] tensor: i64,
         #[pyo3(from_py_with = index)] subgraph: i64,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let found = self.0.with(py, |state| state.shape_of(tensor, subgraph)).map_err(Fault::value)?;
-        let (subgraph, tensor, shape) = found;
-        details::tensor(py, &self.0.model, subgraph, tensor, &shape)
+        let found = self.0.with(py, |state| {
+            let (place, tensor, shape) = state.shape_of(tensor, subgraph)?;
+            Ok((place, tensor, shape, state.type_of(tensor, subgraph)?))
+        });
+        let (subgraph, tensor, shape, data_type) = found.map_err(Fault::value)?;
+        details::tensor(py, &self.0.model, [subgraph, tensor], &shape, data_type)
     }
 
     /// Returns the indices of the inputs' tensors.

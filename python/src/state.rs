@@ -277,6 +277,20 @@ impl State {
         Ok((face.index, tensor, face.shapes[tensor].clone()))
     }
 
+    /// Returns the type of a tensor: of an output what its operator makes, once that is prepared, which for a few operators is
+    /// not what the file states.
+    pub(crate) fn type_of(&mut self, tensor: usize, subgraph: i64) -> Result<DataType, Fault> {
+        let face = self.face(subgraph)?;
+        let (index, place) = (face.index, face.places[tensor]);
+        if let (Place::Output(position), true) = (place, face.is_allocated)
+            && let Ok((_, access)) = self.ready(subgraph)
+            && let Some(info) = access.output_info(position)
+        {
+            return Ok(info.data_type);
+        }
+        Ok(self.model.subgraphs()[index].tensors[tensor].data_type)
+    }
+
     /// Whether a subgraph without a signature, which operators of others run, was prepared with these.
     fn is_called(&self, subgraph: i64) -> bool {
         let is_signed = self.model.signatures().iter().any(|signature| signature.subgraph as i64 == subgraph);
@@ -362,7 +376,8 @@ impl State {
         if source.is_sparse {
             return Err(Fault::new(format!("tensor {tensor} is stored in sparse form, which cannot be read")));
         }
-        Ok(Readable { tensor, data_type: source.data_type, size: size_of(source.data_type, &shape)?, shape })
+        let data_type = self.type_of(tensor, subgraph)?;
+        Ok(Readable { tensor, data_type, size: size_of(data_type, &shape)?, shape })
     }
 
     /// Copies the value of a tensor to `into`, which has its size.
