@@ -7,7 +7,7 @@ use attache::{
 
 /// Number of operators of [`every_kind`] whose weights are packed and large enough to be stored, and of its large
 /// constants that are folded.
-pub(crate) const VALUES: usize = 30;
+pub(crate) const VALUES: usize = 31;
 
 /// Extents of the image that most operators read.
 const IMAGE: [usize; 4] = [1, 6, 6, 32];
@@ -35,7 +35,8 @@ pub(crate) fn every_kind(seed: u64) -> Model {
     builder.images(bytes, DataType::Int8, DataType::Int8, false);
     builder.images(bytes, DataType::Int8, DataType::Int8, true);
     builder.images(wide, DataType::Int16, DataType::Int8, true);
-    builder.byte_products(bytes);
+    builder.byte_products(bytes, DataType::Int8);
+    builder.byte_products(wide, DataType::Int16);
     builder.sequence(sequence);
     builder.halves(floats);
     let outputs = builder.outputs;
@@ -165,11 +166,11 @@ impl Builder {
         self.apply(BuiltinOperator::BATCH_MATMUL, options(), &[Some(input), Some(right)], output);
     }
 
-    /// Adds a product with constant matrices of bytes.
-    fn byte_products(&mut self, input: usize) {
+    /// Adds a product of integers of 8 or 16 bits with constant matrices of bytes.
+    fn byte_products(&mut self, input: usize, data_type: DataType) {
         let right = self.weights(DataType::Int8, &[6, IMAGE[3], OUTPUTS], None);
         let options = BuiltinOptionsT::BatchMatMulOptions(Box::default());
-        let output = (DataType::Int8, &[1, 6, 6, OUTPUTS][..]);
+        let output = (data_type, &[1, 6, 6, OUTPUTS][..]);
         self.apply(BuiltinOperator::BATCH_MATMUL, options, &[Some(input), Some(right)], output);
     }
 
