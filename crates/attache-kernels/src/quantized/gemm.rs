@@ -636,7 +636,7 @@ impl<O: Copy + Send> Block<'_, O> {
 }
 
 /// Calls `task` with blocks of the rows of A, which have so many `elements` together, and of C, dense rows. The tasks take so
-/// many `nanoseconds` more than the product.
+/// many `nanoseconds` more than the product, to prepare rows; where they take any, rows rather than panels are divided.
 fn for_each_block<T: Element, F: GemmEpilogue>(
     engine: Engine,
     elements: usize,

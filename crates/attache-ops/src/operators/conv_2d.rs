@@ -10,7 +10,7 @@ use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
 use crate::shared::contraction::{
-    Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, eval_int16x8, lower_stored,
+    Arithmetic, OperandLayout, WeightScales, eval_bytes, eval_dynamic, eval_int16x8, int16x8_parts, lower_stored,
 };
 use crate::shared::convolution::{
     ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses, weights_as,
@@ -84,10 +84,12 @@ const AXIS: usize = 0;
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     eval_int16x8(
         eval,
-        (OPERANDS, AXIS),
-        activation,
+        OPERANDS,
         || PackedFilter::parameters(convolution),
-        |filter, bias| int16x8_groups(convolution, filter, bias),
+        |eval| {
+            let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
+            Ok((int16x8_groups(convolution, bytemuck::cast_slice(&filter), bias.as_deref()), epilogue))
+        },
         |engine, input, groups, epilogue, output| {
             int16x8_convolve(engine, convolution, input, groups, epilogue, output)
         },

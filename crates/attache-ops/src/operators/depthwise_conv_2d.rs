@@ -18,7 +18,9 @@ use attache_kernels::quantized::{int16x8_convolve, int16x8_groups};
 use attache_model::schema::BuiltinOperator;
 
 use crate::definition::{activation, padding, positive};
-use crate::shared::contraction::{Arithmetic, OperandLayout, eval_bytes, eval_dynamic, eval_int16x8, lower_stored};
+use crate::shared::contraction::{
+    Arithmetic, OperandLayout, eval_bytes, eval_dynamic, eval_int16x8, int16x8_parts, lower_stored,
+};
 use crate::shared::convolution::{
     ConvolutionParameters, Weights, banded, check_bias, inferred, lower, multiply_adds, row_uses,
 };
@@ -97,10 +99,12 @@ const AXIS: usize = 3;
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     eval_int16x8(
         eval,
-        (OPERANDS, AXIS),
-        activation,
+        OPERANDS,
         || Int16x8Depthwise::parameters(convolution),
-        |filter, bias| Int16x8Depthwise::new(convolution, filter, bias),
+        |eval| {
+            let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
+            Ok((Int16x8Depthwise::new(convolution, bytemuck::cast_slice(&filter), bias.as_deref()), epilogue))
+        },
         |engine, input, weights, epilogue, output| {
             int16x8_depthwise(engine, convolution, input, weights, epilogue, output)
         },
@@ -112,10 +116,13 @@ fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activat
 fn eval_wide(eval: &mut Eval<'_>, convolution: &Convolution, activation: Activation) -> Result<(), OpError> {
     eval_int16x8(
         eval,
-        (OPERANDS, AXIS),
-        activation,
+        OPERANDS,
         || PackedFilter::parameters(convolution),
-        |filter, bias| int16x8_groups(convolution, &turned(filter, convolution.output[2]), bias),
+        |eval| {
+            let (epilogue, filter, bias) = int16x8_parts(eval, OPERANDS, AXIS, activation)?;
+            let filter = turned(bytemuck::cast_slice(&filter), convolution.output[2]);
+            Ok((int16x8_groups(convolution, &filter, bias.as_deref()), epilogue))
+        },
         |engine, input, groups, epilogue, output| {
             int16x8_convolve(engine, convolution, input, groups, epilogue, output)
         },

@@ -152,29 +152,25 @@ impl FullyConnected {
     }
 
     fn eval_int16x8(&self, eval: &mut Eval<'_>, product: &MatrixSize) -> Result<(), OpError> {
+        contraction::eval_int16x8(
+            eval,
+            OPERANDS,
+            || Int16x8Matrix::parameters(product.outputs, product.depth),
+            |eval| self.wide_weights(eval, product),
+            int16x8_gemm,
+        )
+    }
+
+    /// Returns the weights and the epilogue of a product of 16-bit activations.
+    fn wide_weights(&self, eval: &Eval<'_>, product: &MatrixSize) -> Result<(Int16x8Matrix, Int16x8Epilogue), OpError> {
         let (input, weights, bias) = (eval.input(0)?, eval.input(1)?, eval.optional(2));
-        let (engine, parameters) =
-            (Engine::new(eval.parallel), || Int16x8Matrix::parameters(product.outputs, product.depth));
-        let (values, is_constant) = (input.values()?, is_constant(&[Some(weights), bias]));
-        // What is kept was checked when it was made.
-        if is_constant
-            && let Some((matrix, epilogue)) = eval.cache.get_for::<(Int16x8Matrix, Int16x8Epilogue)>(parameters)
-        {
-            int16x8_gemm(engine, values, matrix, epilogue, eval.outputs[0].values()?);
-            return Ok(());
-        }
         let scales = WeightScales::of(&weights, AXIS)?;
         let requantization = RequantizationParameters::new(&input, scales, &eval.outputs[0], self.activation)?;
         let rounding =
             if weights.data_type == DataType::Int16 { Int16x8Rounding::Short } else { Int16x8Rounding::Full };
         let numbers = numbers(&weights, requantization.weight_zero_point() as i16)?;
         let matrix = Int16x8Matrix::new(product.outputs, &numbers, int16x8_bias(bias)?.as_deref());
-        let made = (matrix, requantization.int16x8(rounding, precision(&scales))?);
-        int16x8_gemm(engine, values, &made.0, &made.1, eval.outputs[0].values()?);
-        if is_constant {
-            eval.cache.get_or_make_for(parameters, || made);
-        }
-        Ok(())
+        Ok((matrix, requantization.int16x8(rounding, precision(&scales))?))
     }
 
     /// Emits the product of 8-bit activations and 8-bit or 4-bit weights as a convolution of 1 × 1 images.

@@ -503,15 +503,14 @@ pub(crate) fn int16x8_parts<'a>(
     Ok((requantization.int16x8(rounding, ScalePrecision::Double)?, weight_bytes(&filter), int16x8_bias(bias)?))
 }
 
-/// Computes a convolution of 16-bit elements on the CPU, as output 0, by `run`, which is passed input, weights, epilogue and
-/// output. `make` makes the weights of filter and bias. What follows from these is cached from run to run where they are
-/// constant; `parameters` returns the numbers on which the weights depend besides.
+/// Computes a convolution or product of 16-bit elements on the CPU, as output 0, by `run`, which is passed input, weights,
+/// epilogue and output. `operands` are the input indices of activations, weights and bias. What `make` makes of these is cached
+/// from run to run where weights and bias are constant; `parameters` returns the numbers on which it depends besides.
 pub(crate) fn eval_int16x8<W: Any + Send + Sync>(
     eval: &mut Eval<'_>,
-    (operands, axis): ([usize; 3], usize),
-    activation: Activation,
+    operands: [usize; 3],
     parameters: impl Fn() -> Vec<usize>,
-    make: impl FnOnce(&[i8], Option<&[i64]>) -> W,
+    make: impl FnOnce(&Eval<'_>) -> Result<(W, Int16x8Epilogue), OpError>,
     run: impl FnOnce(Engine<'_>, &[i16], &W, &Int16x8Epilogue, &mut [i16]),
 ) -> Result<(), OpError> {
     let (engine, input) = (Engine::new(eval.parallel), eval.input(operands[0])?.values()?);
@@ -521,8 +520,7 @@ pub(crate) fn eval_int16x8<W: Any + Send + Sync>(
         run(engine, input, weights, epilogue, eval.outputs[0].values()?);
         return Ok(());
     }
-    let (epilogue, filter, bias) = int16x8_parts(eval, operands, axis, activation)?;
-    let made = (make(bytemuck::cast_slice(&filter), bias.as_deref()), epilogue);
+    let made = make(eval)?;
     run(engine, input, &made.0, &made.1, eval.outputs[0].values()?);
     if is_constant {
         eval.cache.get_or_make_for(parameters, || made);
