@@ -30,7 +30,7 @@ const LARGEST_BAND: usize = 1 << 22;
 /// Fewest pixels of a band, of which a matrix product computes several at once.
 const LEAST_PIXELS: usize = 48;
 
-/// Time that a part takes for a node, in nanoseconds, from which on threads have several parts.
+/// Half the time that the parts of a thread take for a node, in nanoseconds, from which on it has two.
 const LONG: f64 = 1e4;
 
 /// What a group keeps from run to run.
@@ -150,10 +150,10 @@ impl Division {
         let unit: usize = bands.slots.iter().sum();
         let least = LEAST_PIXELS.div_ceil(bands.pixels());
         let band = (BAND_BYTES / unit.max(1)).max(least.min(LARGEST_BAND / unit.max(1))).max(1);
-        // Each thread has a part, and several where they are so long that evaluating their nodes adds little.
+        // Each thread has a part, or two where they are so long that evaluating their nodes again adds little.
         let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
         let most =
-            (threads * (long as usize).clamp(1, 16)).min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
+            (threads * (long as usize).clamp(1, 2)).min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
         let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.units));
         let parts = if parts > threads { parts / threads * threads } else { parts };
         match parts > 1
@@ -180,11 +180,13 @@ impl Division {
         Self { parts: 1, band: bands.units, grain: 1 }
     }
 
-    /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part.
+    /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part, or two, of which
+    /// another thread may take the second.
     fn grains(&self, units: usize, parallel: &dyn Parallel) -> attache_base::Division {
-        match self.parts == parallel.threads() {
-            true => parallel.division(units / self.grain),
-            false => attache_base::Division::even(units / self.grain, self.parts),
+        match self.parts / parallel.threads() {
+            0 => attache_base::Division::even(units / self.grain, self.parts),
+            1 => parallel.division(units / self.grain),
+            _ => parallel.division(units / self.grain).in_two(),
         }
     }
 }
@@ -482,7 +484,7 @@ mod tests {
             let whole = parts.iter().all(|part| part.start % extents[1] == 0);
             match unit {
                 UnitKind::Pixel if extents[0] / parts.len() >= WHOLE_ROWS => assert!(whole, "{extents:?}"),
-                _ => assert!(longest <= bands.units.div_ceil(parts.len()), "{extents:?}"),
+                _ => assert!(longest <= bands.units.div_ceil(parts.len().min(4)), "{extents:?}"),
             }
             assert_eq!(division.band % division.grain, 0);
         }
