@@ -9,12 +9,12 @@ use super::strided::StridedMatrix;
 use super::{PANEL_VECTORS, Pass, Rows, Target, add_products};
 use crate::engine::Shared;
 use crate::simd::{Multiversioned, Simd};
-use crate::{Engine, scratch};
+use crate::{Engine, Isa, scratch};
 
 /// Computes `C[m, n] = Σₖ A[m, k] × W[n, k]` for `rows` rows of `a`, without a gap between rows, by weights that are used
 /// once. A few rows are multiplied by the weights as they lie, where the terms of an output or those of a column are adjacent.
-/// For others each panel is packed right before it is used, in memory that stays in the cache, instead of all of them before
-/// the first.
+/// For others a few panels are packed right before they are used, in memory that stays in the cache, instead of all of them
+/// before the first.
 ///
 /// # Panics
 ///
@@ -51,23 +51,59 @@ pub fn gemm_once(engine: Engine, rows: usize, a: &[f32], weights: StridedMatrix<
         if columns.end <= unpacked {
             return;
         }
-        let widest = full.min(outputs.next_multiple_of(isa.lanes()));
-        scratch::with(widest * (depth + 1), |panel: &mut [f32]| {
-            for start in (columns.start.max(unpacked)..columns.end).step_by(full) {
-                let columns = start..(start + full).min(columns.end);
-                let width = columns.len().next_multiple_of(isa.lanes());
-                let panel = &mut panel[..width * (depth + 1)];
-                panel[..width].fill(0.0);
-                weights.pack_panel(isa, columns.clone(), width, &mut panel[width..]);
-                // SAFETY: C has every row; tasks write disjoint columns.
-                let c = Target { start: unsafe { target.get().add(columns.start) }, stride: outputs };
-                let a = Rows { start: a.as_ptr(), stride: depth, segments: &[0], length: depth };
-                let clamp = (f32::NEG_INFINITY, f32::INFINITY);
-                isa.dispatch(Pass { a, c, rows, panels: panel, distance: 0, columns: columns.len(), clamp });
-            }
-        });
+        // SAFETY: A and C have every row; tasks write disjoint columns.
+        unsafe {
+            let c = Target { start: target.get(), stride: outputs };
+            multiply_packed(isa, [rows, columns.start.max(unpacked), columns.end], a, weights, c);
+        }
     });
 }
+
+/// Multiplies `rows` rows of A by the columns from `first` to `end`, in panels that are packed before.
+///
+/// # Safety
+/// A and C must have every row, and nothing else may access these columns of C.
+unsafe fn multiply_packed(
+    isa: Isa,
+    [rows, first, end]: [usize; 3],
+    a: &[f32],
+    weights: StridedMatrix<'_>,
+    c: Target<f32>,
+) {
+    let (full, depth, lanes) = (PANEL_VECTORS * isa.lanes(), weights.depth, isa.lanes());
+    let size = full.min((end - first).next_multiple_of(lanes)) * (depth + 1);
+    let together = (TOGETHER / size).clamp(1, (end - first).div_ceil(full));
+    let block = if together > 1 { ROWS } else { rows };
+    scratch::with(together * size, |memory: &mut [f32]| {
+        for first in (first..end).step_by(together * full) {
+            let starts = (first..end).step_by(full).take(together);
+            let columns = |start: usize| start..(start + full).min(end);
+            for (start, panel) in starts.clone().zip(memory.chunks_exact_mut(size)) {
+                let width = columns(start).len().next_multiple_of(lanes);
+                let (bias, lines) = panel[..width * (depth + 1)].split_at_mut(width);
+                bias.fill(0.0);
+                weights.pack_panel(isa, columns(start), width, lines);
+            }
+            for row in (0..rows).step_by(block) {
+                for (start, panel) in starts.clone().zip(memory.chunks_exact(size)) {
+                    let (rows, columns) = (block.min(rows - row), columns(start).len());
+                    let a = Rows { start: a[row * depth..].as_ptr(), stride: depth, segments: &[0], length: depth };
+                    // SAFETY: guaranteed by the caller.
+                    let c = Target { start: unsafe { c.start.add(row * c.stride + start) }, ..c };
+                    let clamp = (f32::NEG_INFINITY, f32::INFINITY);
+                    isa.dispatch(Pass { a, c, rows, panels: panel, distance: 0, columns, clamp });
+                }
+            }
+        }
+    });
+}
+
+/// Elements of the panels that are packed at once. They stay in the second-level cache while all rows are multiplied by them.
+const TOGETHER: usize = 1 << 16;
+
+/// Rows that are multiplied by one of several panels after the other. Adjacent columns of C are then written soon after each
+/// other, before a cache line that belongs to two panels leaves the caches.
+const ROWS: usize = 48;
 
 /// Maximum number of rows that are multiplied by weights as they lie. Packing takes less time than reading them again.
 const MOST_UNPACKED: usize = 4;
@@ -184,7 +220,6 @@ impl<const ROWS: usize> Multiversioned for DotProducts<'_, '_, ROWS> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Isa;
     use crate::gemm::{PackedMatrix, gemm};
     use crate::testing::{Random, assert_close};
 
@@ -193,7 +228,8 @@ mod tests {
         let (pool, mut random) = (attache_base::Pool::new(3), Random::new(3));
         for isa in Isa::available() {
             for round in 0..60 {
-                let [rows, depth, outputs] = [1 + random.below(6), 1 + random.below(90), 1 + random.below(400)];
+                let rows = if round % 3 == 0 { 1 + random.below(200) } else { 1 + random.below(6) };
+                let [depth, outputs] = [1 + random.below(90) * if round % 5 == 0 { 9 } else { 1 }, 1 + random.below(400)];
                 let (a, values) = (random.floats(rows * depth), random.floats(outputs * depth));
                 let strides = if round % 2 == 0 { [1, outputs] } else { [depth, 1] };
                 let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &values, strides, None);
