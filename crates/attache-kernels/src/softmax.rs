@@ -65,12 +65,14 @@ fn maximum<S: Simd>(simd: S, row: &[f32]) -> f32 {
             *part = simd.maximum(simd.load_slice(vector), *part);
         }
     }
-    let mut vectors = chunks.remainder().chunks_exact(S::LANES);
-    for vector in vectors.by_ref() {
+    for vector in chunks.remainder().chunks_exact(S::LANES) {
         parts[0] = simd.maximum(simd.load_slice(vector), parts[0]);
     }
-    let largest = simd.greatest(simd.maximum(parts[0], parts[1]));
-    vectors.remainder().iter().fold(largest, |a, b| if a > *b { a } else { *b })
+    if let Some(last) = row.len().checked_sub(S::LANES) {
+        parts[1] = simd.maximum(simd.load_slice(&row[last..]), parts[1]);
+        return simd.greatest(simd.maximum(parts[0], parts[1]));
+    }
+    row.iter().fold(f32::NEG_INFINITY, |a, b| if a > *b { a } else { *b })
 }
 
 /// Returns the sum of the elements of a row.
@@ -95,12 +97,57 @@ fn exponentials<S: Simd>(simd: S, input: &[f32], output: &mut [f32], depth: usiz
     for (input, output) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
         // The difference first: exponents of large elements would keep the rounding of their products with beta.
         let (scale, plus, zero) = (simd.splat(beta), simd.splat(-maximum(simd, input)), simd.splat(0.0));
-        for (input, output) in input.chunks(S::LANES).zip(output.chunks_mut(S::LANES)) {
+        for (input, output) in input.chunks_exact(S::LANES).zip(output.chunks_exact_mut(S::LANES)) {
             simd.store_slice(output, simd.multiply_add(simd.add(simd.load_slice(input), plus), scale, zero));
         }
+        // The last vector again, because loads would wait for a masked store.
+        let last = depth.saturating_sub(S::LANES);
+        let vector = simd.add(simd.load_slice(&input[last..]), plus);
+        simd.store_slice(&mut output[last..], simd.multiply_add(vector, scale, zero));
     }
     for value in output {
         *value = math::exp_between::<S>(*value);
+    }
+}
+
+/// Elements of a row from which on its exponentials are added as they are computed. Shorter rows are computed together, so that
+/// none waits for another one's sum.
+const LONG: usize = 512;
+
+/// Elements whose exponentials are computed and added at a time in long rows.
+const CHUNK: usize = 64;
+
+/// Writes `e^(beta (x − max))` for each element of a row, and returns the sum of these.
+#[inline(always)]
+fn exponentials_and_sum<S: Simd>(simd: S, input: &[f32], output: &mut [f32], beta: f32) -> f32 {
+    let (largest, mut parts) = (maximum(simd, input), [simd.splat(0.0); PARTS]);
+    let ((chunks, rest), (outputs, last)) = (input.as_chunks::<CHUNK>(), output.as_chunks_mut::<CHUNK>());
+    for (input, output) in chunks.iter().zip(outputs) {
+        exponentials_of_chunk::<S>(input, output, largest, beta);
+        add(simd, output, &mut parts);
+    }
+    if !rest.is_empty() {
+        let (mut input, mut output) = ([largest; CHUNK], [0.0; CHUNK]);
+        input[..rest.len()].copy_from_slice(rest);
+        exponentials_of_chunk::<S>(&input, &mut output, largest, beta);
+        last.copy_from_slice(&output[..rest.len()]);
+        add(simd, last, &mut parts);
+    }
+    simd.sum(simd.add(parts[0], parts[1]))
+}
+
+#[inline(always)]
+fn exponentials_of_chunk<S: Simd>(input: &[f32; CHUNK], output: &mut [f32; CHUNK], largest: f32, beta: f32) {
+    for (value, x) in output.iter_mut().zip(input) {
+        *value = math::exp_between::<S>((x - largest) * beta);
+    }
+}
+
+/// Adds vectors of elements to the parts in turn.
+#[inline(always)]
+fn add<S: Simd>(simd: S, values: &[f32], parts: &mut [S::Vector; PARTS]) {
+    for (index, values) in values.chunks(S::LANES).enumerate() {
+        parts[index % PARTS] = simd.add(simd.load_slice(values), parts[index % PARTS]);
     }
 }
 
@@ -116,13 +163,21 @@ impl Multiversioned for Softmax<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        exponentials(simd, self.input, self.output, self.depth, self.beta);
-        for row in self.output.chunks_exact_mut(self.depth) {
-            let (scale, zero) = (simd.splat(1.0 / sum(simd, row)), simd.splat(0.0));
-            for values in row.chunks_mut(S::LANES) {
+        let Self { input, output, depth, beta } = self;
+        let is_long = depth >= LONG && !cfg!(attache_small);
+        if !is_long {
+            exponentials(simd, input, output, depth, beta);
+        }
+        for (input, row) in input.chunks_exact(depth).zip(output.chunks_exact_mut(depth)) {
+            let sum = if is_long { exponentials_and_sum(simd, input, row, beta) } else { sum(simd, row) };
+            let (scale, zero) = (simd.splat(1.0 / sum), simd.splat(0.0));
+            let last = depth.saturating_sub(S::LANES);
+            let scaled = simd.multiply_add(simd.load_slice(&row[last..]), scale, zero);
+            for values in row.chunks_exact_mut(S::LANES) {
                 let vector = simd.load_slice(values);
                 simd.store_slice(values, simd.multiply_add(vector, scale, zero));
             }
+            simd.store_slice(&mut row[last..], scaled);
         }
     }
 }
@@ -171,7 +226,7 @@ mod tests {
     fn every_isa_matches_float64() {
         let mut random = Random::new(10);
         for isa in Isa::available() {
-            for depth in [1, 2, 15, 33, 1001] {
+            for depth in [1, 2, 15, 33, 64, 130, 1001] {
                 let input: Vec<f32> = random.floats(3 * depth).iter().map(|x| x * 30.0).collect();
                 let (mut expected, mut logarithms) = (vec![], vec![]);
                 for row in input.chunks(depth) {
