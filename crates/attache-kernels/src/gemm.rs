@@ -177,8 +177,8 @@ pub fn gemm(
     let target = Shared(c.as_mut_ptr());
     let split = Split::new(&engine, rows, LEAST_ROWS, matrix.panels(), matrix.nanoseconds(rows));
     split.for_each(&engine, |rows, panels| {
-        // As many rows of A as stay in the L2 cache while every panel is applied to them.
-        let block = (1 << 16) / depth.max(1) / 12 * 12;
+        // As many rows of A and C as stay in the L2 cache while every panel is applied to them.
+        let block = ((1 << 16) / depth.max(1)).min((1 << 17) / outputs) / 12 * 12;
         for start in rows.clone().step_by(block.max(24)) {
             let count = block.max(24).min(rows.end - start);
             let source =

@@ -101,13 +101,15 @@ impl Chunk<'_> {
         let length = walk.row.min(output.len());
         let [l_step, r_step] = walk.steps;
         let mut rows = output.chunks_exact_mut(length);
-        if walk.steps == [1, 1] && !cfg!(attache_small) {
+        if !cfg!(attache_small) {
             return walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
                 let row = rows.next().unwrap_or_default();
-                function.apply(isa, &left[l + within..], &right[r + within..], row, bounds);
+                let left = if l_step == 0 { &left[l..=l] } else { &left[l + within..][..row.len()] };
+                let right = if r_step == 0 { &right[r..=r] } else { &right[r + within..][..row.len()] };
+                function.apply(isa, left, right, row, bounds);
             });
         }
-        // An operand that is a single element is repeated first, so that one loop computes every form.
+        // In small libraries one loop computes every form: an operand that is a single element is repeated first.
         let block = length.min(BLOCK);
         let (mut l_repeated, mut r_repeated) = ([0.0; BLOCK], [0.0; BLOCK]);
         walk.for_each_row(start / walk.row, rows.len(), &mut |[l, r]| {
@@ -128,7 +130,8 @@ impl Chunk<'_> {
 }
 
 impl Binary {
-    /// Writes the function of the first elements of `left` and `right`, clamped to `bounds`.
+    /// Writes the function of the first elements of `left` and `right`, clamped to `bounds`. Except in small libraries, an operand
+    /// may be a single element for all.
     fn apply(self, isa: Isa, left: &[f32], right: &[f32], output: &mut [f32], bounds: (f32, f32)) {
         macro_rules! dispatch {
             ($($name:ident)*; $($slow:ident)*) => {
@@ -191,9 +194,23 @@ impl<F: BinaryFunction> Multiversioned for Apply<'_, F> {
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let (lower, upper) = self.bounds;
-        for ((value, left), right) in self.output.iter_mut().zip(self.left).zip(self.right) {
-            *value = math::clamp(F::apply(*left, *right), lower, upper);
+        let Self { left, right, output, bounds: (lower, upper), .. } = self;
+        match (left, right) {
+            ([left], _) if !cfg!(attache_small) => {
+                for (value, right) in output.iter_mut().zip(right) {
+                    *value = math::clamp(F::apply(*left, *right), lower, upper);
+                }
+            }
+            (_, [right]) if !cfg!(attache_small) => {
+                for (value, left) in output.iter_mut().zip(left) {
+                    *value = math::clamp(F::apply(*left, *right), lower, upper);
+                }
+            }
+            _ => {
+                for ((value, left), right) in output.iter_mut().zip(left).zip(right) {
+                    *value = math::clamp(F::apply(*left, *right), lower, upper);
+                }
+            }
         }
     }
 }
