@@ -473,7 +473,11 @@ impl Rescale<'_> {
         for r in 0..sums.rows {
             let (scale, zero_point) = self.row(row + r);
             if zero_point != point {
-                (point, corrections) = (zero_point, weights.map(|weights| zero_point.wrapping_mul(weights)));
+                point = zero_point;
+                // A closure that `map` called would not be compiled for this instruction set.
+                for index in 0..N {
+                    corrections[index] = zero_point.wrapping_mul(weights[index]);
+                }
             }
             // SAFETY: as above.
             let sums = unsafe { sums.start.add(r * sums.width + column).cast::<[i32; N]>().read_unaligned() };
