@@ -229,7 +229,8 @@ mod tests {
         for isa in Isa::available() {
             for round in 0..60 {
                 let rows = if round % 3 == 0 { 1 + random.below(200) } else { 1 + random.below(6) };
-                let [depth, outputs] = [1 + random.below(90) * if round % 5 == 0 { 9 } else { 1 }, 1 + random.below(400)];
+                let [depth, outputs] =
+                    [1 + random.below(90) * if round % 5 == 0 { 9 } else { 1 }, 1 + random.below(400)];
                 let (a, values) = (random.floats(rows * depth), random.floats(outputs * depth));
                 let strides = if round % 2 == 0 { [1, outputs] } else { [depth, 1] };
                 let matrix = PackedMatrix::pack_strided(isa, [outputs, depth], &values, strides, None);
