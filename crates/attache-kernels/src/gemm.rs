@@ -206,8 +206,10 @@ pub(crate) struct Split {
     panels: usize,
     row_parts: usize,
     panel_parts: usize,
-    /// Number of blocks of rows where threads divide blocks times panels.
+    /// Number of blocks of rows where threads divide blocks times `across`.
     blocks: usize,
+    /// The number of panels, or 1 where all panels of a row belong to one thread.
+    across: usize,
 }
 
 impl Split {
@@ -231,7 +233,7 @@ impl Split {
         let fine = || (FEW * threads).div_ceil(panels.max(1)).min(rows / smallest);
         let blocks = || rows.div_ceil(least).max(fine()).clamp(1, 64 * threads);
         let blocks = if cfg!(attache_small) { 1 } else { blocks() };
-        Self { rows, panels, row_parts, panel_parts, blocks }
+        Self { rows, panels, row_parts, panel_parts, blocks, across: panels.max(1) }
     }
 
     /// Splits rows and panels as [`Self::new`] does, but only rows if these are enough for all threads: they take long to
@@ -241,7 +243,10 @@ impl Split {
         let threads = engine.parallel.threads();
         let least = least.min((rows / (2 * threads)).max(TILE_ROWS));
         let split = Self::new(engine, rows, least, panels, nanoseconds);
-        if split.row_parts >= threads { Self { panel_parts: 1, ..split } } else { split }
+        match split.row_parts >= threads {
+            true => Self { panel_parts: 1, blocks: rows.div_ceil(TILE_ROWS), across: 1, ..split },
+            false => split,
+        }
     }
 
     /// As [`Self::new`], because no small library prepares rows in parts.
@@ -255,8 +260,9 @@ impl Split {
         let tasks = self.row_parts * self.panel_parts;
         if engine.divides(tasks) {
             let block = |index: usize| portion(self.rows, self.blocks, index);
-            return engine.divide(self.blocks * self.panels.max(1), tasks, |cells| {
-                for_each_rectangle(cells, self.panels.max(1), |blocks, panels| {
+            return engine.divide(self.blocks * self.across, tasks, |cells| {
+                for_each_rectangle(cells, self.across, |blocks, panels| {
+                    let panels = if self.across == 1 { 0..self.panels } else { panels };
                     task(block(blocks.start).start..block(blocks.end - 1).end, panels);
                 });
             });
