@@ -208,7 +208,7 @@ impl<F: Fold> Multiversioned for Walk<'_, F> {
             }
             [Axis { reduced: true, .. }] => output[0] = F::step(output[0], total::<F>(input)),
             [Axis { reduced: false, .. }, Axis { reduced: true, extent }] if *extent <= SHORT => {
-                short_runs::<F>(input, *extent, output);
+                short_runs::<S, F>(simd, input, *extent, output);
             }
             [Axis { reduced: false, .. }] => combine::<F>(output, input),
             [Axis { reduced: true, extent }, Axis { reduced: false, .. }] => rows::<F>(input, *extent, output),
@@ -229,44 +229,58 @@ fn block(count: usize) -> usize {
     if count <= SHORT { count.max(1) } else { count.isqrt() }
 }
 
-/// Elements of as many runs that are brought into the order of vectors at once.
-const BLOCK: usize = 8;
+/// The most elements of as many runs that are brought into the order of vectors at once.
+const MOST_BLOCK: usize = 8;
 
 /// Reduces each run of `length` adjacent elements, in order, into one element of `output`, starting from the
 /// value that it holds. Several runs are interleaved, because each is a chain of dependent steps.
 #[inline(always)]
-fn short_runs<F: Fold>(input: &[f32], length: usize, output: &mut [f32]) {
-    const RUNS: usize = 2 * BLOCK;
-    for (input, output) in input.chunks(RUNS * length).zip(output.chunks_mut(RUNS)) {
-        let whole = output.first_chunk_mut::<RUNS>().filter(|_| !cfg!(attache_small));
-        let Some(totals) = whole else {
-            for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
-                *total = run.iter().fold(*total, |total, value| F::step(total, *value));
-            }
-            continue;
-        };
-        let runs: [&[f32]; RUNS] = std::array::from_fn(|run| &input[run * length..][..length]);
-        let whole = length / BLOCK * BLOCK;
-        for (totals, runs) in totals.chunks_exact_mut(BLOCK).zip(runs.chunks_exact(BLOCK)) {
-            let mut sums = [0f32; BLOCK];
-            sums.copy_from_slice(totals);
-            for start in (0..whole).step_by(BLOCK) {
-                let mut block = [[0f32; BLOCK]; BLOCK];
-                for (column, run) in runs.iter().enumerate() {
-                    if let Some(run) = run[start..].first_chunk::<BLOCK>() {
-                        (0..BLOCK).for_each(|index| block[index][column] = run[index]);
-                    }
-                }
-                for values in block {
-                    (0..BLOCK).for_each(|run| sums[run] = F::step(sums[run], values[run]));
-                }
-            }
-            totals.copy_from_slice(&sums);
+fn short_runs<S: Simd, F: Fold>(simd: S, input: &[f32], length: usize, output: &mut [f32]) {
+    let (mut input, mut output) = (input, output);
+    while !cfg!(attache_small) && output.len() >= S::BLOCK {
+        let blocks = if output.len() >= 4 * S::BLOCK { 4 } else { 1 };
+        let (runs, rest) = input.split_at(blocks * S::BLOCK * length);
+        let (totals, others) = output.split_at_mut(blocks * S::BLOCK);
+        match blocks {
+            4 => blocks_of_runs::<S, F, 4>(simd, runs, length, totals),
+            _ => blocks_of_runs::<S, F, 1>(simd, runs, length, totals),
         }
-        for index in whole..length {
-            for (total, run) in totals.iter_mut().zip(runs) {
-                *total = F::step(*total, run[index]);
+        (input, output) = (rest, others);
+    }
+    for index in 0..length {
+        for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
+            *total = F::step(*total, run[index]);
+        }
+    }
+}
+
+/// Reduces `BLOCKS` blocks of runs, of which each has as many as can be brought into the order of vectors at once.
+#[inline(always)]
+fn blocks_of_runs<S: Simd, F: Fold, const BLOCKS: usize>(simd: S, input: &[f32], length: usize, output: &mut [f32]) {
+    let (mut totals, whole) = ([[0f32; MOST_BLOCK]; BLOCKS], length / S::BLOCK * S::BLOCK);
+    for (totals, output) in totals.iter_mut().zip(output.chunks_exact(S::BLOCK)) {
+        totals[..S::BLOCK].copy_from_slice(output);
+    }
+    let mut lines = [[0f32; MOST_BLOCK * MOST_BLOCK]; BLOCKS];
+    for start in (0..whole).step_by(S::BLOCK) {
+        for (block, lines) in lines.iter_mut().enumerate() {
+            simd.transpose_slice(&input[block * S::BLOCK * length + start..], length, lines);
+        }
+        // One line of each block after the other: the sums of a block are a chain.
+        for line in 0..S::BLOCK {
+            for (totals, lines) in totals.iter_mut().zip(&lines) {
+                for run in 0..S::BLOCK {
+                    totals[run] = F::step(totals[run], lines[line * S::BLOCK + run]);
+                }
             }
+        }
+    }
+    for (run, total) in output.iter_mut().enumerate() {
+        *total = totals[run / S::BLOCK][run % S::BLOCK];
+    }
+    for index in whole..length {
+        for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
+            *total = F::step(*total, run[index]);
         }
     }
 }

@@ -280,6 +280,13 @@ pub(crate) trait Simd: Copy + Send + Sync {
     /// # Safety
     /// All of them must be readable and writable there.
     unsafe fn transpose(self, source: *const f32, step: usize, target: *mut f32, width: usize);
+    /// Copies the block at the beginning of `source` as [`Self::transpose`] does, to lines of [`Self::BLOCK`] elements.
+    #[inline(always)]
+    fn transpose_slice(self, source: &[f32], step: usize, target: &mut [f32]) {
+        assert!(source.len() >= (Self::BLOCK - 1) * step + Self::BLOCK && target.len() >= Self::BLOCK * Self::BLOCK);
+        // SAFETY: the slices have the whole block.
+        unsafe { self.transpose(source.as_ptr(), step, target.as_mut_ptr(), Self::BLOCK) }
+    }
     /// Returns `min(max(x, lower), upper)` per lane; NaN where `x` is NaN.
     fn clamp(self, x: Self::Vector, lower: Self::Vector, upper: Self::Vector) -> Self::Vector;
 }
@@ -405,32 +412,29 @@ mod x86 {
         }
     }
 
-    /// Transposes eight lines of eight words: pairs of lines, pairs of pairs, then halves.
+    /// Transposes eight lines of eight words. Lines whose distance is four are read into the halves of one vector, in which pairs
+    /// of lines and then pairs of pairs are interleaved.
     /// # Safety
     /// As for [`Simd::transpose`], and the processor must have AVX.
     #[inline(always)]
     unsafe fn transpose_block(source: *const f32, step: usize, target: *mut f32, width: usize) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let line = |column: usize| _mm256_loadu_ps(source.add(column * step));
-            let pair = |first: usize| {
-                let (a, b) = (line(first), line(first + 1));
-                (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b))
-            };
-            let four = |first: usize| {
-                let ((a, b), (c, d)) = (pair(first), pair(first + 2));
-                [
-                    _mm256_shuffle_ps::<0x44>(a, c),
-                    _mm256_shuffle_ps::<0xee>(a, c),
-                    _mm256_shuffle_ps::<0x44>(b, d),
-                    _mm256_shuffle_ps::<0xee>(b, d),
-                ]
-            };
-            let (first, second) = (four(0), four(4));
-            for row in 0..4 {
-                let (low, high) = (first[row], second[row]);
-                _mm256_storeu_ps(target.add(row * width), _mm256_permute2f128_ps::<0x20>(low, high));
-                _mm256_storeu_ps(target.add((row + 4) * width), _mm256_permute2f128_ps::<0x31>(low, high));
+            for first in [0, 4] {
+                let half = |column: usize| _mm_loadu_ps(source.add(column * step + first));
+                let line = |column: usize| _mm256_set_m128(half(column + 4), half(column));
+                let (a, b, c, d) = (line(0), line(1), line(2), line(3));
+                let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                let (next_low, next_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+                let rows = [
+                    _mm256_shuffle_ps::<0x44>(low, next_low),
+                    _mm256_shuffle_ps::<0xee>(low, next_low),
+                    _mm256_shuffle_ps::<0x44>(high, next_high),
+                    _mm256_shuffle_ps::<0xee>(high, next_high),
+                ];
+                for (row, values) in rows.into_iter().enumerate() {
+                    _mm256_storeu_ps(target.add((first + row) * width), values);
+                }
             }
         }
     }
