@@ -229,7 +229,7 @@ fn block(count: usize) -> usize {
     if count <= SHORT { count.max(1) } else { count.isqrt() }
 }
 
-/// The most elements of as many runs that are brought into the order of vectors at once.
+/// Greatest [`Simd::BLOCK`].
 const MOST_BLOCK: usize = 8;
 
 /// Reduces each run of `length` adjacent elements, in order, into one element of `output`, starting from the
@@ -247,14 +247,23 @@ fn short_runs<S: Simd, F: Fold>(simd: S, input: &[f32], length: usize, output: &
         }
         (input, output) = (rest, others);
     }
-    for index in 0..length {
+    // All runs of small libraries; of others less than a block.
+    for (input, output) in input.chunks(S::BLOCK * length).zip(output.chunks_mut(S::BLOCK)) {
+        step_from::<F>(0, input, length, output);
+    }
+}
+
+/// Reduces the elements of a few runs from element `first` of each on.
+#[inline(always)]
+fn step_from<F: Fold>(first: usize, input: &[f32], length: usize, output: &mut [f32]) {
+    for index in first..length {
         for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
             *total = F::step(*total, run[index]);
         }
     }
 }
 
-/// Reduces `BLOCKS` blocks of runs, of which each has as many as can be brought into the order of vectors at once.
+/// Reduces `BLOCKS` blocks of [`Simd::BLOCK`] runs each.
 #[inline(always)]
 fn blocks_of_runs<S: Simd, F: Fold, const BLOCKS: usize>(simd: S, input: &[f32], length: usize, output: &mut [f32]) {
     let (mut totals, whole) = ([[0f32; MOST_BLOCK]; BLOCKS], length / S::BLOCK * S::BLOCK);
@@ -278,11 +287,7 @@ fn blocks_of_runs<S: Simd, F: Fold, const BLOCKS: usize>(simd: S, input: &[f32],
     for (run, total) in output.iter_mut().enumerate() {
         *total = totals[run / S::BLOCK][run % S::BLOCK];
     }
-    for index in whole..length {
-        for (total, run) in output.iter_mut().zip(input.chunks_exact(length)) {
-            *total = F::step(*total, run[index]);
-        }
-    }
+    step_from::<F>(whole, input, length, output);
 }
 
 /// Reduces contiguous elements to one value. They are split into stretches, each of which is reduced with 64

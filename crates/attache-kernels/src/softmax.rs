@@ -79,6 +79,13 @@ fn maximum<S: Simd>(simd: S, row: &[f32]) -> f32 {
 #[inline(always)]
 fn sum<S: Simd>(simd: S, row: &[f32]) -> f32 {
     let mut parts = [simd.splat(0.0); PARTS];
+    add(simd, row, &mut parts);
+    simd.sum(simd.add(parts[0], parts[1]))
+}
+
+/// Adds the elements of a row, or of a chunk of it, to the accumulators of its sum.
+#[inline(always)]
+fn add<S: Simd>(simd: S, row: &[f32], parts: &mut [S::Vector; PARTS]) {
     let mut chunks = row.chunks_exact(PARTS * S::LANES);
     for chunk in chunks.by_ref() {
         for (part, vector) in parts.iter_mut().zip(chunk.chunks_exact(S::LANES)) {
@@ -88,7 +95,6 @@ fn sum<S: Simd>(simd: S, row: &[f32]) -> f32 {
     for vector in chunks.remainder().chunks(S::LANES) {
         parts[0] = simd.add(simd.load_slice(vector), parts[0]);
     }
-    simd.sum(simd.add(parts[0], parts[1]))
 }
 
 /// Writes `e^(beta (x − max))` for each element of several rows of `depth` elements.
@@ -140,14 +146,6 @@ fn exponentials_and_sum<S: Simd>(simd: S, input: &[f32], output: &mut [f32], bet
 fn exponentials_of_chunk<S: Simd>(input: &[f32; CHUNK], output: &mut [f32; CHUNK], largest: f32, beta: f32) {
     for (value, x) in output.iter_mut().zip(input) {
         *value = math::exp_between::<S>((x - largest) * beta);
-    }
-}
-
-/// Adds vectors of elements to the parts in turn.
-#[inline(always)]
-fn add<S: Simd>(simd: S, values: &[f32], parts: &mut [S::Vector; PARTS]) {
-    for (index, values) in values.chunks(S::LANES).enumerate() {
-        parts[index % PARTS] = simd.add(simd.load_slice(values), parts[index % PARTS]);
     }
 }
 

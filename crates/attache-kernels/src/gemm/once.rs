@@ -75,8 +75,8 @@ unsafe fn multiply_packed(
     let together = (TOGETHER / size).clamp(1, (end - first).div_ceil(full));
     let block = if together > 1 { ROWS } else { rows };
     scratch::with(together * size, |memory: &mut [f32]| {
-        for first in (first..end).step_by(together * full) {
-            let starts = (first..end).step_by(full).take(together);
+        for group in (first..end).step_by(together * full) {
+            let starts = (group..end).step_by(full).take(together);
             let columns = |start: usize| start..(start + full).min(end);
             for (start, panel) in starts.clone().zip(memory.chunks_exact_mut(size)) {
                 let width = columns(start).len().next_multiple_of(lanes);

@@ -30,7 +30,7 @@ const LARGEST_BAND: usize = 1 << 22;
 /// Fewest pixels of a band, of which a matrix product computes several at once.
 const LEAST_PIXELS: usize = 48;
 
-/// Half the time that the parts of a thread take for a node, in nanoseconds, from which on it has two.
+/// Time that a part takes for a node, in nanoseconds, from which on threads have two parts.
 const LONG: f64 = 1e4;
 
 /// What a group keeps from run to run.
