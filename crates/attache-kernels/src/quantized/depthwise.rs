@@ -15,6 +15,7 @@ use std::ops::Range;
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::epilogue::{GemmEpilogue, Sums};
+use super::float_factors::SMALL;
 use super::gemm::{Finish, Operand, Zero};
 use super::interleaved::{self, Interleaved};
 use super::simd::{IntegerIsa, IntegerMultiversioned, Integers, widen};
@@ -113,6 +114,17 @@ impl PackedIntegerDepthwise {
     /// Returns the block of a vector of channels, of which the first is `channel`, with this number of lines.
     pub(super) fn lines(&self, channel: usize, lines: usize) -> &[i32] {
         &bytemuck::cast_slice(&self.values)[channel * lines..][..self.integer_isa.lanes() * lines]
+    }
+
+    /// Whether the sums of windows are less than [`SMALL`] for `count` channels, whole vectors, from `channel` on.
+    pub(super) fn has_small_sums(&self, channel: usize, count: usize) -> bool {
+        let lanes = self.integer_isa.lanes();
+        let lines = self.values.len() / self.channels.next_multiple_of(lanes);
+        // Weights relative to their zero point have nine bits.
+        let products = self.taps.saturating_mul(255 * 255);
+        (channel..channel + count).step_by(lanes).flat_map(|block| &self.lines(block, lines)[..lanes]).all(|bias| {
+            bias.unsigned_abs() as usize + products < SMALL as usize
+        })
     }
 
     /// Returns the sums of the weights from channel `channel` on.
@@ -480,12 +492,13 @@ mod tests {
 
     fn check(engine: Engine, random: &mut Random, large: usize) {
         let [h, w] = [1 + random.below(8 * large), 1 + random.below(30)];
-        let kernel = [1 + random.below(5), 1 + random.below(5)];
+        let is_common = random.below(2) == 0;
+        let kernel = if is_common { [3, 3] } else { [1 + random.below(5), 1 + random.below(5)] };
         let strides = [1 + random.below(2), 1 + random.below(3)];
         let dilations = if random.below(3) == 0 { [1 + random.below(4), 1 + random.below(40)] } else { [1, 1] };
         let padding = if random.below(2) == 0 { Padding::Same } else { Padding::Valid };
         let [rows, columns] = [0, 1].map(|a| padding.window([h, w][a], kernel[a], strides[a], dilations[a]).unwrap());
-        let channels = 1 + random.below(70);
+        let channels = if is_common { 1 + random.below(180) } else { 1 + random.below(70) };
         let multiplier = if random.below(3) == 0 { 1 + random.below(9) } else { 1 };
         let outputs = channels * multiplier;
         let convolution = Convolution {
@@ -505,10 +518,15 @@ mod tests {
         let zeros = [(); 2].map(|()| Zero { signed, point: point(random) });
         let count = |extents: [usize; 3]| convolution.batches * extents.iter().product::<usize>();
         let (input, filter) = (random.bytes(count(convolution.input)), random.bytes(kernel[0] * kernel[1] * outputs));
-        let bias: Vec<i32> = (0..outputs).map(|_| random.below(20_000) as i32 - 10_000).collect();
-        let factors: Vec<_> = (0..outputs).map(|_| Multiplier::new((1 + random.below(999)) as f64 / 1e5)).collect();
+        // With some of these, sums that are multiplied by factors above 1 have too many bits.
+        let most = [10_000, 1 << 25, 1 << 27, 1 << 30][random.below(4)];
+        let bias: Vec<i32> = (0..outputs).map(|_| (random.below(2 * most) as i64 - most as i64) as i32).collect();
+        let rounding = [Rounding::Once, Rounding::Twice][random.below(2)];
+        let greatest = [0.01, 1.0, 16.0][random.below(3)];
+        let factors: Vec<_> =
+            (0..outputs).map(|_| Multiplier::new(greatest * (1 + random.below(999)) as f64 / 1e3)).collect();
         let bounds = if signed { (-128, 100) } else { (7, 255) };
-        let epilogue = Requantize::new(&factors, outputs, Rounding::Twice, 5, bounds);
+        let epilogue = Requantize::new(&factors, outputs, rounding, 5, bounds);
         let weights = Operand { bytes: &filter, zero: zeros[1] };
         let packed = PackedIntegerDepthwise::pack(engine.isa, &convolution, weights, Some(&bias), zeros[0]);
         let mut output = vec![9; count(convolution.output)];
@@ -527,7 +545,8 @@ mod tests {
                     sum += (widen(a, signed) - zeros[0].point) * (widen(b, signed) - zeros[1].point);
                 }
             }
-            let expected = (factors[channel].apply(sum, Rounding::Twice) + 5).clamp(bounds.0, bounds.1) as u8;
+            let scaled = factors[channel].apply(sum, rounding);
+            let expected = scaled.wrapping_add(5).clamp(bounds.0, bounds.1) as u8;
             assert_eq!(*byte, expected, "{} {convolution:?} at {index}", engine.isa.name());
         }
         let (part, pixels) = random.part(&convolution, output.len());

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use attache_base::storable::{Parts, Storable, StoredParts};
 
 use super::fixed_point::{Multiplier, Rounding};
-use super::float_factors::FloatFactors;
+use super::float_factors::{FloatFactors, Floats};
 use super::instances::EpilogueKernels;
 use super::simd::{Factors, IntegerIsa, IntegerMultiversioned, Integers, MOST_LANES, Scales};
 use crate::Isa;
@@ -41,6 +41,13 @@ pub trait GemmEpilogue: EpilogueKernels + Sync {
     /// The sums must be readable, in whole vectors. Their columns must be among the outputs and writable in as many
     /// rows of `target`. As many words as there are columns must be readable at `weights`.
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, weights: *const i32, target: Target<Self::Output>);
+
+    /// Returns the factors of `count` outputs from `first` on as floats, if the sums of all of them may be multiplied by such
+    /// factors and the results are bytes. `are_small` tells that all sums are less than [`SMALL`](super::float_factors::SMALL).
+    fn floats(&self, (first, count): (usize, usize), are_small: bool) -> Option<Floats> {
+        let _ = (first, count, are_small);
+        None
+    }
 }
 
 /// Returns `count` values, one per output, followed by spare elements, so that a whole vector can be read at
@@ -308,6 +315,11 @@ impl GemmEpilogue for Requantize {
     }
 
     #[inline(always)]
+    fn floats(&self, outputs: (usize, usize), are_small: bool) -> Option<Floats> {
+        self.floats.of(outputs, are_small, self.zero_point, self.bounds)
+    }
+
+    #[inline(always)]
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, _: *const i32, target: Target<u8>) {
         let first = sums.position[1];
         debug_assert!(first + sums.columns <= self.outputs, "an epilogue for every column");
@@ -322,14 +334,14 @@ impl GemmEpilogue for Requantize {
                 return self.finish_in_integers(simd, sums, target);
             }
             // Where some columns have no floats, the other vector of the panel still may.
-            let whole = self.floats.of(first, sums.columns, self.zero_point, self.bounds).is_some();
+            let whole = self.floats.of((first, sums.columns), false, self.zero_point, self.bounds).is_some();
             let width = if whole { sums.columns.max(1) } else { S::LANES };
             for column in (0..sums.columns).step_by(width) {
                 let columns = width.min(sums.columns - column);
                 let position = [sums.position[0], first + column];
                 let part = Sums { start: sums.start.add(column), columns, position, ..sums };
                 let to = Target { start: target.start.add(column), ..target };
-                match self.floats.of(first + column, columns, self.zero_point, self.bounds) {
+                match self.floats.of((first + column, columns), false, self.zero_point, self.bounds) {
                     Some(floats) => simd.requantize_rounding_down(part, floats, to),
                     None => self.finish_in_integers(simd, part, to),
                 }

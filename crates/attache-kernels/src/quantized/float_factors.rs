@@ -12,6 +12,9 @@
 //! `x` need not be a float, but with `e ≤ 14` its product is at least 2⁹, since mantissas are at least 2³⁰, and the result is
 //! clamped. With mantissas of at most 2³¹ − 1025 where `e` is 0, the result and a zero point are less than 2³¹, so that they are
 //! converted as they are.
+//!
+//! A factor from 1 on has a negative `e` and no `n`. The same holds for it as long as `x·2^-e`, which `Multiplier::apply` wraps to
+//! 32 bits, and the result need no more bits: for |x| < 2²⁶ down to an `e` of −4.
 
 use super::fixed_point::{Multiplier, Rounding};
 
@@ -24,7 +27,12 @@ pub(super) struct FloatFactors {
     nudges: Vec<f32>,
     /// The number of adjacent outputs from each one on that have such factors.
     fitting: Vec<u32>,
+    /// The same for sums of less than [`SMALL`].
+    fitting_small: Vec<u32>,
 }
+
+/// Magnitude of sums below which factors may be 1 and more.
+pub(super) const SMALL: i32 = 1 << 26;
 
 /// Floats of adjacent outputs, from the first one on, followed by spare ones up to a whole vector; the zero point and the
 /// range of the results.
@@ -44,30 +52,40 @@ impl FloatFactors {
     pub(super) fn new(factors: &[Multiplier], rounding: Rounding, zero_point: i32) -> Self {
         let mut floats = Self::default();
         for factor in factors {
-            let unit = 2f32.powi(factor.exponent.clamp(-31, 0) - 31);
+            let unit = 2f32.powi(factor.exponent.clamp(-31, 4) - 31);
             let high = factor.mantissa as f32;
             let is_nudged = rounding == Rounding::Twice && factor.exponent < 0;
             floats.high.push(high * unit);
             floats.low.push((i64::from(factor.mantissa) - high as i64) as f32 * unit);
             floats.nudges.push(if is_nudged { 2f32.powi(30) * unit } else { 0.0 });
         }
-        let mut run = 0;
+        let (mut run, mut run_small) = (0, 0);
         for factor in factors.iter().rev() {
-            let is_below_one = factor.exponent < 0 || factor.mantissa <= i32::MAX - 1024;
+            let is_below_one = factor.exponent < 0 || factor.exponent == 0 && factor.mantissa <= i32::MAX - 1024;
             let is_normalized = factor.mantissa == 0 || factor.mantissa >= 1 << 30;
-            let fits = (-14..=0).contains(&factor.exponent) && is_below_one && is_normalized;
-            let fits = fits && (-128..=255).contains(&zero_point);
-            run = if fits { run + 1 } else { 0 };
+            let fits = (-14..=4).contains(&factor.exponent) && is_normalized && (-128..=255).contains(&zero_point);
+            run = if fits && is_below_one { run + 1 } else { 0 };
+            run_small = if fits { run_small + 1 } else { 0 };
             floats.fitting.push(run);
+            floats.fitting_small.push(run_small);
         }
         floats.fitting.reverse();
+        floats.fitting_small.reverse();
         floats
     }
 
-    /// Returns the floats of `count` outputs from `first` on, if all of them have such factors.
+    /// Returns the floats of `count` outputs from `first` on, if all of them have such factors. `are_small` tells that all sums
+    /// are less than [`SMALL`].
     #[inline(always)]
-    pub(super) fn of(&self, first: usize, count: usize, zero_point: i32, bounds: (i32, i32)) -> Option<Floats> {
-        if self.fitting.get(first).is_none_or(|fitting| (*fitting as usize) < count) {
+    pub(super) fn of(
+        &self,
+        (first, count): (usize, usize),
+        are_small: bool,
+        zero_point: i32,
+        bounds: (i32, i32),
+    ) -> Option<Floats> {
+        let fitting = if are_small { &self.fitting_small } else { &self.fitting };
+        if fitting.get(first).is_none_or(|fitting| (*fitting as usize) < count) {
             return None;
         }
         let [high, low, nudges] = [&self.high, &self.low, &self.nudges].map(|values| values[first..].as_ptr());

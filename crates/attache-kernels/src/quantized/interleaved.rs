@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::depthwise::Row;
 use super::epilogue::{GemmEpilogue, Sums};
 use super::gemm::Finish;
+use super::quads;
 use super::simd::{IntegerMultiversioned, Integers};
 use crate::convolution::Convolution;
 use crate::gemm::Target;
@@ -87,6 +88,8 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
         let Self { row, interleaved } = self;
         let Convolution { kernel, strides, .. } = *row.convolution;
         assert!(interleaved.len() >= vectors(row.convolution) * S::LANES, "room for the interleaved columns");
+        let first = quads::compute::<S, F, SIGNED>(simd, &row);
+        let row = Row { channels: first..row.channels.end, ..row };
         let (most, columns) = (windows(row.convolution), row.columns.clone());
         for first in columns.clone().step_by(most) {
             let windows = first..(first + most).min(columns.end);

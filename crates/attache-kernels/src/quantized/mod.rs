@@ -26,6 +26,7 @@ pub mod narrow;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod pooling;
+mod quads;
 #[cfg(target_arch = "x86_64")]
 mod requantize;
 pub mod rescale;

@@ -14,6 +14,7 @@ use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
 use super::float_factors::Floats;
+use super::quads::{QuadTarget, Steps};
 use super::simd::{Factors, Scales};
 use crate::gemm::Target;
 
@@ -410,6 +411,72 @@ pub(super) unsafe fn rounding_down_with_avx512(sums: Sums, floats: Floats, to: T
                 _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
             }
             (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
+        }
+    }
+}
+
+/// Returns words in the order of `Integers::quads`.
+///
+/// # Safety
+/// The processor must have AVX-512 F and DQ, and the groups of words must be readable.
+#[inline(always)]
+pub(super) unsafe fn quads(source: *const i32, steps: Steps) -> [__m512i; 4] {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let mut vectors = [_mm512_setzero_si512(); 4];
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            let (lower, upper) = (source.add(4 * v), source.add(4 * v + steps.upper));
+            let first = _mm512_castsi128_si512(_mm_loadu_si128(lower.cast()));
+            let first = _mm512_inserti32x4::<1>(first, _mm_loadu_si128(lower.add(steps.group).cast()));
+            let three = _mm512_inserti32x4::<2>(first, _mm_loadu_si128(upper.cast()));
+            *vector = _mm512_inserti32x4::<3>(three, _mm_loadu_si128(upper.add(steps.group).cast()));
+        }
+        vectors
+    }
+}
+
+/// Requantizes rows of 64 sums as `Integers::requantize_quads`.
+///
+/// # Safety
+/// The processor must have AVX-512 F, BW and DQ; otherwise as there.
+#[inline(always)]
+pub(super) unsafe fn quads_with_avx512<const WHOLE: bool>(
+    sums: *const i32,
+    rows: usize,
+    (floats, steps): (Floats, Steps),
+    to: QuadTarget,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        // A closure would not be compiled for these features.
+        let (high, low) = (quads(floats.high.cast(), steps), quads(floats.low.cast(), steps));
+        let nudges = quads(floats.nudges.cast(), steps);
+        let plus = _mm512_set1_ps(0.5 + floats.zero_point as f32);
+        let mut scales = [Floats512 { high: plus, low: plus, nudge: nudges[0], plus }; 4];
+        for (v, scale) in scales.iter_mut().enumerate() {
+            (scale.high, scale.low) = (_mm512_castsi512_ps(high[v]), _mm512_castsi512_ps(low[v]));
+            scale.nudge = nudges[v];
+        }
+        let [least, greatest] = [floats.bounds.0, floats.bounds.1].map(|bound| _mm512_set1_epi8(bound as i8));
+        let is_signed = floats.bounds.1 < 128;
+        for row in 0..rows {
+            let mut words = nudges;
+            for (v, word) in words.iter_mut().enumerate() {
+                *word = scales[v].apply(_mm512_loadu_si512(sums.add(64 * row + 16 * v).cast()));
+            }
+            let (a, b) = (_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3]));
+            let bytes = match is_signed {
+                true => _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), least), greatest),
+                false => _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), least), greatest),
+            };
+            let [first, second] = to.start.map(|start| start.add(row * to.stride));
+            match WHOLE {
+                true => _mm512_storeu_si512(first.cast(), bytes),
+                false => {
+                    _mm256_storeu_si256(first.cast(), _mm512_castsi512_si256(bytes));
+                    _mm256_storeu_si256(second.cast(), _mm512_extracti64x4_epi64::<1>(bytes));
+                }
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use super::fixed_point::divide_by_power;
 use super::float_factors::Floats;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
+use super::quads::{QuadTarget, Steps};
 #[cfg(target_arch = "x86_64")]
 use super::x86;
 use crate::Isa;
@@ -415,6 +416,33 @@ pub trait Integers: Copy + Send + Sync {
     /// `count` bytes must be readable at each of the four pointers; `count` is at most `LANES`.
     unsafe fn interleave<const SIGNED: bool>(self, _: [*const u8; 4], _: usize) -> Self::Vector {
         unreachable!("called only where INTERLEAVES is set")
+    }
+    /// Whether there are [`Self::quads`], [`Self::interleave_quads`] and [`Self::requantize_quads`].
+    const QUADS: bool = false;
+    /// Returns 64 words as four vectors, of which vector `v` has in its quarter `q` the four words from `4·v` on of the group
+    /// of 16 words with this number.
+    /// # Safety
+    /// The groups of words must be readable.
+    unsafe fn quads(self, _: *const i32, _: Steps) -> [Self::Vector; 4] {
+        unreachable!("called only where QUADS is set")
+    }
+    /// Returns 64 words of three bytes, in the order of [`Self::quads`]. Word `i` contains byte `i` of each of three rows, and
+    /// an unspecified fourth byte. Signed bytes are XORed with 0x80. A row is the 64 bytes at its first pointer if `WHOLE`, else
+    /// 32 bytes at each.
+    /// # Safety
+    /// These bytes must be readable.
+    unsafe fn interleave_quads<const SIGNED: bool, const WHOLE: bool>(
+        self,
+        _: [[*const u8; 2]; 3],
+    ) -> [Self::Vector; 4] {
+        unreachable!("called only where QUADS is set")
+    }
+    /// Multiplies rows of 64 sums in the order of [`Self::quads`] by factors in memory as there, adds the zero point, clamps,
+    /// and stores a byte for each in the order of the channels. If `WHOLE`, the bytes are adjacent.
+    /// # Safety
+    /// The sums and the factors must be readable; the bytes must be writable.
+    unsafe fn requantize_quads<const WHOLE: bool>(self, _: *const i32, _: usize, _: (Floats, Steps), _: QuadTarget) {
+        unreachable!("called only where QUADS is set")
     }
     /// Stores `LANES` words at `target`.
     /// # Safety

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 
 use super::epilogue::Sums;
 use super::float_factors::Floats;
+use super::quads::{QuadTarget, Steps};
 use super::requantize;
 use super::simd::{Factors, IntegerMultiversioned, Integers, MOST_LANES, Scales};
 use crate::Isa;
@@ -236,6 +237,7 @@ impl Integers for Vnni {
     const ROWS: usize = 12;
     const INTERLEAVES: bool = true;
     const ROUNDS_DOWN: bool = true;
+    const QUADS: bool = !cfg!(attache_small);
 
     #[inline(always)]
     fn vectorize<K: IntegerMultiversioned>(self, kernel: K) -> K::Output {
@@ -304,6 +306,50 @@ impl Integers for Vnni {
             let words = _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(within));
             if SIGNED { _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)) } else { words }
         }
+    }
+    #[inline(always)]
+    unsafe fn quads(self, source: *const i32, steps: Steps) -> [__m512i; 4] {
+        // SAFETY: the token proves the features; the caller guarantees the words.
+        unsafe { requantize::quads(source, steps) }
+    }
+    #[inline(always)]
+    unsafe fn interleave_quads<const SIGNED: bool, const WHOLE: bool>(self, rows: [[*const u8; 2]; 3]) -> [__m512i; 4] {
+        // SAFETY: the token proves the features; the caller guarantees the bytes.
+        unsafe {
+            let flip = _mm512_set1_epi8(if SIGNED { i8::MIN } else { 0 });
+            let mut bytes = [flip; 3];
+            for (bytes, [first, second]) in bytes.iter_mut().zip(rows) {
+                let row = match WHOLE {
+                    true => _mm512_loadu_si512(first.cast()),
+                    false => {
+                        let lower = _mm512_castsi256_si512(_mm256_loadu_si256(first.cast()));
+                        _mm512_inserti64x4::<1>(lower, _mm256_loadu_si256(second.cast()))
+                    }
+                };
+                *bytes = if SIGNED { _mm512_xor_si512(row, flip) } else { row };
+            }
+            let [a, b, c] = bytes;
+            let (low, high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
+            // The fourth byte is multiplied by zero.
+            let (third_low, third_high) = (_mm512_unpacklo_epi8(c, c), _mm512_unpackhi_epi8(c, c));
+            [
+                _mm512_unpacklo_epi16(low, third_low),
+                _mm512_unpackhi_epi16(low, third_low),
+                _mm512_unpacklo_epi16(high, third_high),
+                _mm512_unpackhi_epi16(high, third_high),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn requantize_quads<const WHOLE: bool>(
+        self,
+        sums: *const i32,
+        rows: usize,
+        (floats, steps): (Floats, Steps),
+        to: QuadTarget,
+    ) {
+        // SAFETY: the token proves the features; the rest is guaranteed by the caller.
+        unsafe { requantize::quads_with_avx512::<WHOLE>(sums, rows, (floats, steps), to) }
     }
     #[inline(always)]
     fn subtract_scaled(self, sum: __m512i, x: __m512i, factor: i32) -> __m512i {
