@@ -47,6 +47,15 @@ pub struct Floats {
     pub(super) bounds: (i32, i32),
 }
 
+impl Floats {
+    /// Whether the results are signed numbers, or none above 127.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(super) fn are_signed(&self) -> bool {
+        self.bounds.1 < 128
+    }
+}
+
 impl FloatFactors {
     /// Returns the floats of factors, of which some may be spare.
     pub(super) fn new(factors: &[Multiplier], rounding: Rounding, zero_point: i32) -> Self {

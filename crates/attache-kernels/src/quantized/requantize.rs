@@ -352,25 +352,46 @@ impl Floats512 {
     }
 }
 
-/// The range of results as words of 16 bits.
+/// The range of results as bytes, which are signed or not.
 #[derive(Clone, Copy)]
-struct Range512 {
-    low: __m512i,
-    high: __m512i,
+struct Range512<const SIGNED: bool> {
+    least: __m512i,
+    greatest: __m512i,
 }
 
-impl Range512 {
-    /// Returns the bytes of sixteen clamped words, followed by those of sixteen others.
+impl<const SIGNED: bool> Range512<SIGNED> {
     /// # Safety
-    /// The processor must have AVX-512 F, VL and BW.
+    /// The processor must have AVX-512 F and BW.
     #[inline(always)]
-    unsafe fn bytes(self, a: __m512i, b: __m512i) -> __m256i {
+    unsafe fn new(bounds: (i32, i32)) -> Self {
+        // SAFETY: guaranteed by the caller.
+        unsafe { Self { least: _mm512_set1_epi8(bounds.0 as i8), greatest: _mm512_set1_epi8(bounds.1 as i8) } }
+    }
+
+    /// Returns the bytes of clamped words: in each quarter, those of the same quarter of each vector.
+    /// # Safety
+    /// The processor must have AVX-512 F and BW.
+    #[inline(always)]
+    unsafe fn bytes(self, words: [__m512i; 4]) -> __m512i {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let words = _mm512_max_epi16(_mm512_packs_epi32(a, b), self.low);
-            let bytes = _mm512_cvtepi16_epi8(_mm512_min_epi16(words, self.high));
-            // Words are packed four from each in turn.
-            _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7))
+            let (a, b) = (_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3]));
+            match SIGNED {
+                true => _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), self.least), self.greatest),
+                false => _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), self.least), self.greatest),
+            }
+        }
+    }
+
+    /// Returns the bytes of clamped words, first those of the first vector.
+    /// # Safety
+    /// The processor must have AVX-512 F and BW.
+    #[inline(always)]
+    unsafe fn bytes_in_order(self, words: [__m512i; 4]) -> __m512i {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            _mm512_permutexvar_epi32(order, self.bytes(words))
         }
     }
 }
@@ -378,39 +399,86 @@ impl Range512 {
 /// Requantizes sums with AVX-512 and factors as floats.
 ///
 /// # Safety
-/// The processor must have AVX-512 F, VL and BW; otherwise as `Integers::requantize`.
+/// The processor must have AVX-512 F, VL, BW and DQ; otherwise as `Integers::requantize`.
 #[inline(always)]
 pub(super) unsafe fn rounding_down_with_avx512(sums: Sums, floats: Floats, to: Target<u8>) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        match (sums.columns > 16, floats.are_signed()) {
+            (true, true) => round_down_two_vectors::<true>(sums, floats, to),
+            (true, false) => round_down_two_vectors::<false>(sums, floats, to),
+            (false, true) => round_down_one_vector::<true>(sums, floats, to),
+            (false, false) => round_down_one_vector::<false>(sums, floats, to),
+        }
+    }
+}
+
+/// Requantizes rows of 17 to 32 sums, two rows at a time. The last row of an odd number is computed twice.
+///
+/// # Safety
+/// As [`rounding_down_with_avx512`].
+#[inline(always)]
+unsafe fn round_down_two_vectors<const SIGNED: bool>(sums: Sums, floats: Floats, to: Target<u8>) {
     // SAFETY: guaranteed by the caller. A row of sums consists of whole vectors of sixteen words.
     unsafe {
-        let [low, high] = [floats.bounds.0, floats.bounds.1].map(|bound| bound as i16);
-        let range = Range512 { low: _mm512_set1_epi16(low), high: _mm512_set1_epi16(high) };
-        let load = |source: *const i32| _mm512_loadu_si512(source.cast());
-        let first = Floats512::load(&floats, 0);
-        let (mut source, mut target) = (sums.start, to.start);
-        if sums.columns > 16 {
-            let second = Floats512::load(&floats, 16);
-            let mask = u32::MAX >> (32 - sums.columns);
-            for _ in 0..sums.rows {
-                let bytes = range.bytes(first.apply(load(source)), second.apply(load(source.add(16))));
-                match sums.columns {
-                    32 => _mm256_storeu_si256(target.cast(), bytes),
-                    _ => _mm256_mask_storeu_epi8(target.cast(), mask, bytes),
-                }
-                (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
+        let range = Range512::<SIGNED>::new(floats.bounds);
+        let (first, second) = (Floats512::load(&floats, 0), Floats512::load(&floats, 16));
+        let mask = u32::MAX >> (32 - sums.columns);
+        for row in (0..sums.rows).step_by(2) {
+            let next = row + usize::from(row + 1 < sums.rows);
+            let (a, b) = (sums.start.add(row * sums.width), sums.start.add(next * sums.width));
+            let words = [
+                first.apply(_mm512_loadu_si512(a.cast())),
+                second.apply(_mm512_loadu_si512(a.add(16).cast())),
+                first.apply(_mm512_loadu_si512(b.cast())),
+                second.apply(_mm512_loadu_si512(b.add(16).cast())),
+            ];
+            let bytes = range.bytes_in_order(words);
+            let (lower, upper) = (_mm512_castsi512_si256(bytes), _mm512_extracti64x4_epi64::<1>(bytes));
+            let (a, b) = (to.start.add(row * to.stride), to.start.add(next * to.stride));
+            if sums.columns == 32 {
+                _mm256_storeu_si256(a.cast(), lower);
+                _mm256_storeu_si256(b.cast(), upper);
+            } else {
+                _mm256_mask_storeu_epi8(a.cast(), mask, lower);
+                _mm256_mask_storeu_epi8(b.cast(), mask, upper);
             }
-            return;
         }
-        let (low, high) = (_mm512_set1_epi32(floats.bounds.0), _mm512_set1_epi32(floats.bounds.1));
+    }
+}
+
+/// Requantizes rows of at most 16 sums, four rows at a time. The last row may be computed several times.
+///
+/// # Safety
+/// As [`rounding_down_with_avx512`].
+#[inline(always)]
+unsafe fn round_down_one_vector<const SIGNED: bool>(sums: Sums, floats: Floats, to: Target<u8>) {
+    // SAFETY: guaranteed by the caller. A row of sums consists of a whole vector of sixteen words.
+    unsafe {
+        let range = Range512::<SIGNED>::new(floats.bounds);
+        let scale = Floats512::load(&floats, 0);
         let mask = (u32::MAX >> (32 - sums.columns)) as __mmask16;
-        for _ in 0..sums.rows {
-            let words = first.apply(load(source));
-            let bytes = _mm512_cvtepi32_epi8(_mm512_min_epi32(_mm512_max_epi32(words, low), high));
-            match sums.columns {
-                16 => _mm_storeu_si128(target.cast(), bytes),
-                _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
+        for row in (0..sums.rows).step_by(4) {
+            let last = sums.rows - 1;
+            let rows = [row, (row + 1).min(last), (row + 2).min(last), (row + 3).min(last)];
+            let mut words = [_mm512_setzero_si512(); 4];
+            for (words, row) in words.iter_mut().zip(rows) {
+                *words = scale.apply(_mm512_loadu_si512(sums.start.add(row * sums.width).cast()));
             }
-            (source, target) = (source.wrapping_add(sums.width), target.wrapping_add(to.stride));
+            let bytes = range.bytes_in_order(words);
+            let quarters = [
+                _mm512_castsi512_si128(bytes),
+                _mm512_extracti32x4_epi32::<1>(bytes),
+                _mm512_extracti32x4_epi32::<2>(bytes),
+                _mm512_extracti32x4_epi32::<3>(bytes),
+            ];
+            for (bytes, row) in quarters.into_iter().zip(rows) {
+                let target = to.start.add(row * to.stride);
+                match sums.columns {
+                    16 => _mm_storeu_si128(target.cast(), bytes),
+                    _ => _mm_mask_storeu_epi8(target.cast(), mask, bytes),
+                }
+            }
         }
     }
 }
@@ -438,7 +506,7 @@ pub(super) unsafe fn quads(source: *const i32, steps: Steps) -> [__m512i; 4] {
 /// Requantizes rows of 64 sums as `Integers::requantize_quads`.
 ///
 /// # Safety
-/// The processor must have AVX-512 F, BW and DQ; otherwise as there.
+/// The processor must have AVX-512 F, VL, BW and DQ; otherwise as there.
 #[inline(always)]
 pub(super) unsafe fn quads_with_avx512<const WHOLE: bool>(
     sums: *const i32,
@@ -448,28 +516,40 @@ pub(super) unsafe fn quads_with_avx512<const WHOLE: bool>(
 ) {
     // SAFETY: guaranteed by the caller.
     unsafe {
+        match floats.are_signed() {
+            true => round_down_quads::<WHOLE, true>(sums, rows, (floats, steps), to),
+            false => round_down_quads::<WHOLE, false>(sums, rows, (floats, steps), to),
+        }
+    }
+}
+
+/// # Safety
+/// As [`quads_with_avx512`].
+#[inline(always)]
+unsafe fn round_down_quads<const WHOLE: bool, const SIGNED: bool>(
+    sums: *const i32,
+    rows: usize,
+    (floats, steps): (Floats, Steps),
+    to: QuadTarget,
+) {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let range = Range512::<SIGNED>::new(floats.bounds);
         // A closure would not be compiled for these features.
         let (high, low) = (quads(floats.high.cast(), steps), quads(floats.low.cast(), steps));
         let nudges = quads(floats.nudges.cast(), steps);
-        let plus = _mm512_set1_ps(0.5 + floats.zero_point as f32);
-        let mut scales = [Floats512 { high: plus, low: plus, nudge: nudges[0], plus }; 4];
+        let mut scales = [Floats512::load(&floats, 0); 4];
         for (v, scale) in scales.iter_mut().enumerate() {
             (scale.high, scale.low) = (_mm512_castsi512_ps(high[v]), _mm512_castsi512_ps(low[v]));
             scale.nudge = nudges[v];
         }
-        let [least, greatest] = [floats.bounds.0, floats.bounds.1].map(|bound| _mm512_set1_epi8(bound as i8));
-        let is_signed = floats.bounds.1 < 128;
         for row in 0..rows {
             let mut words = nudges;
             for (v, word) in words.iter_mut().enumerate() {
                 *word = scales[v].apply(_mm512_loadu_si512(sums.add(64 * row + 16 * v).cast()));
             }
-            let (a, b) = (_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3]));
-            let bytes = match is_signed {
-                true => _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), least), greatest),
-                false => _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), least), greatest),
-            };
-            let [first, second] = to.start.map(|start| start.add(row * to.stride));
+            let bytes = range.bytes(words);
+            let (first, second) = (to.start[0].add(row * to.stride), to.start[1].add(row * to.stride));
             match WHOLE {
                 true => _mm512_storeu_si512(first.cast(), bytes),
                 false => {
