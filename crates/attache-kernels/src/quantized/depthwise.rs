@@ -122,9 +122,10 @@ impl PackedIntegerDepthwise {
         let lines = self.values.len() / self.channels.next_multiple_of(lanes);
         // Weights relative to their zero point have nine bits.
         let products = self.taps.saturating_mul(255 * 255);
-        (channel..channel + count).step_by(lanes).flat_map(|block| &self.lines(block, lines)[..lanes]).all(|bias| {
-            bias.unsigned_abs() as usize + products < SMALL as usize
-        })
+        (channel..channel + count)
+            .step_by(lanes)
+            .flat_map(|block| &self.lines(block, lines)[..lanes])
+            .all(|bias| bias.unsigned_abs() as usize + products < SMALL as usize)
     }
 
     /// Returns the sums of the weights from channel `channel` on.

@@ -148,7 +148,12 @@ impl<S: Integers, F: GemmEpilogue, const SIGNED: bool, const WHOLE: bool, const 
 
 /// Adds the products of words and the weights of one column of the window.
 #[inline(always)]
-fn add<S: Integers, const SETS: usize>(simd: S, mut sums: Quads<S>, words: Quads<S>, taps: &[Quads<S>; SETS]) -> Quads<S> {
+fn add<S: Integers, const SETS: usize>(
+    simd: S,
+    mut sums: Quads<S>,
+    words: Quads<S>,
+    taps: &[Quads<S>; SETS],
+) -> Quads<S> {
     for tap in taps {
         for ((sum, word), tap) in sums.iter_mut().zip(words).zip(tap) {
             *sum = simd.dot(*sum, word, *tap);
