@@ -49,6 +49,18 @@ impl Division {
         Self { bounds: self.bounds.windows(2).flat_map(cut).chain(end).collect() }
     }
 
+    /// Divides each range into `parts`, at least two, of which each has half of the units that are left, but for the last two,
+    /// which have the same number. A thread that has done its own part takes the short ranges at the end of others.
+    #[must_use]
+    pub fn in_halves(self, parts: usize) -> Self {
+        let cut = |pair: &[usize]| {
+            let (start, end) = (pair[0], pair[1]);
+            (0..parts).map(move |index| end - (end - start).checked_shr(index as u32).unwrap_or(0))
+        };
+        let end = self.bounds.last().copied();
+        Self { bounds: self.bounds.windows(2).flat_map(cut).chain(end).collect() }
+    }
+
     /// Number of ranges.
     #[must_use]
     pub fn parts(&self) -> usize {
@@ -141,7 +153,7 @@ mod tests {
             for weights in [&[1.0][..], &[0.2, 2.0], &[1.0; 7], &[0.3, 1.9, 0.21, 1.0, 0.7], &[0.0; 3], &[f64::NAN; 2]]
             {
                 for division in [Division::even(units, weights.len()), Division::weighted(units, weights)] {
-                    for division in [division.clone().in_two(), division] {
+                    for division in [division.clone().in_two(), division.clone().in_halves(4), division] {
                         assert_eq!(lengths(&division).iter().sum::<usize>(), units);
                         assert_eq!(division.range(0).start, 0);
                         assert_eq!(division.range(division.parts() - 1).end, units);
@@ -150,6 +162,7 @@ mod tests {
             }
         }
         assert_eq!(lengths(&Division::weighted(100, &[1.0, 3.0]).in_two()), [19, 6, 57, 18]);
+        assert_eq!(lengths(&Division::weighted(100, &[1.0, 3.0]).in_halves(3)), [13, 6, 6, 38, 19, 18]);
     }
 
     #[test]

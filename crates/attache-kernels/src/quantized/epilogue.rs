@@ -43,7 +43,7 @@ pub trait GemmEpilogue: EpilogueKernels + Sync {
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, weights: *const i32, target: Target<Self::Output>);
 
     /// Returns the factors of `count` outputs from `first` on as floats, if the sums of all of them may be multiplied by such
-    /// factors and the results are bytes. `are_small` tells that all sums are less than [`SMALL`](super::float_factors::SMALL).
+    /// factors and the results are bytes. `are_small` tells that all sums are less than `SMALL` of `float_factors.rs`.
     fn floats(&self, (first, count): (usize, usize), are_small: bool) -> Option<Floats> {
         let _ = (first, count, are_small);
         None

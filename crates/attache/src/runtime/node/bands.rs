@@ -33,6 +33,13 @@ const LEAST_PIXELS: usize = 48;
 /// Time that a part takes for a node, in nanoseconds, from which on threads have two parts.
 const LONG: f64 = 1e4;
 
+/// Time of all nodes of a part, in nanoseconds, from which on threads have more than two: a core that others use for a while
+/// then keeps the rest waiting for a short time only.
+const VERY_LONG: f64 = 4e5;
+
+/// Most parts of a thread.
+const MOST_PARTS: usize = 6;
+
 /// What a group keeps from run to run.
 pub(crate) struct Kept {
     /// For each part into which the rows are divided.
@@ -150,10 +157,12 @@ impl Division {
         let unit: usize = bands.slots.iter().sum();
         let least = LEAST_PIXELS.div_ceil(bands.pixels());
         let band = (BAND_BYTES / unit.max(1)).max(least.min(LARGEST_BAND / unit.max(1))).max(1);
-        // Each thread has a part, or two where they are so long that evaluating their nodes again adds little.
-        let long = bands.nanoseconds / (threads * bands.nodes.len()) as f64 / LONG;
-        let most =
-            (threads * (long as usize).clamp(1, 2)).min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
+        // Each thread has a part, or more where they are so long that evaluating their nodes again adds little.
+        let each = bands.nanoseconds / threads as f64;
+        let long = (each / bands.nodes.len() as f64 / LONG) as usize;
+        let more = (each / VERY_LONG).max(1.0).log2() as usize;
+        let most = threads * (long.clamp(1, 2) + more).min(MOST_PARTS);
+        let most = most.min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
         let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.units));
         let parts = if parts > threads { parts / threads * threads } else { parts };
         match parts > 1
@@ -180,13 +189,14 @@ impl Division {
         Self { parts: 1, band: bands.units, grain: 1 }
     }
 
-    /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part, or two, of which
-    /// another thread may take the second.
+    /// Divides so many units, in grains, into the parts: by the speeds of the threads if each has one part, or more, of which
+    /// another thread may take all but the first.
     fn grains(&self, units: usize, parallel: &dyn Parallel) -> attache_base::Division {
         match self.parts / parallel.threads() {
             0 => attache_base::Division::even(units / self.grain, self.parts),
             1 => parallel.division(units / self.grain),
-            _ => parallel.division(units / self.grain).in_two(),
+            2 => parallel.division(units / self.grain).in_two(),
+            parts => parallel.division(units / self.grain).in_halves(parts),
         }
     }
 }
