@@ -175,6 +175,14 @@ impl Isa {
         }
     }
 
+    /// Whether products of signed bytes take place in tile registers (AMX).
+    pub fn has_tiles(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return matches!(self.0, Kind::Amx);
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// Runs the version of `kernel` that is compiled for this instruction set, and returns its output.
     pub(crate) fn dispatch<K: Multiversioned>(self, kernel: K) -> K::Output {
         match self.0 {

@@ -291,7 +291,8 @@ impl Bands {
                 }
             };
             let products = multiply_adds(graph, node).unwrap_or(0) as f64;
-            nanoseconds += products / products_in_nanosecond(graph.fact(made[index])) + size as f64 / BYTES;
+            let terms = products / (size as f64).max(1.0);
+            nanoseconds += products / products_in_nanosecond(graph.fact(made[index]), terms) + size as f64 / BYTES;
             let (makers, shared, share) = (makers[index].clone(), cache(node), shares[index]);
             nodes.push(BandedNode { id: *id, uses, shared, makers, share, place, unit: size / units });
         }
@@ -365,12 +366,21 @@ pub(crate) fn scratch_bytes(graph: &Graph, step: &PlacedStep) -> usize {
 /// About how many bytes one thread writes in a nanosecond.
 const BYTES: f64 = 16.0;
 
-/// About how many multiply-adds one thread computes for such an output in a nanosecond: with each vector of floats two or
-/// three, and twice as many of bytes.
-fn products_in_nanosecond(output: &Fact) -> f64 {
-    let is_float = output.data_type == DataType::Float32;
-    2.5 * Isa::detect().lanes() as f64 * if is_float { 1.0 } else { 2.0 }
+/// About how many multiply-adds one thread computes in a nanosecond for such an output, whose bytes have sums of so many
+/// `terms`: with each vector of floats two or three, with one of bytes twice as many, and in tile registers, which short sums
+/// do not fill, several times as many.
+fn products_in_nanosecond(output: &Fact, terms: f64) -> f64 {
+    let isa = Isa::detect();
+    2.5 * isa.lanes() as f64
+        * match output.data_type {
+            DataType::Float32 => 1.0,
+            DataType::Int8 if isa.has_tiles() && terms >= LEAST_TERMS => 12.0,
+            _ => 2.0,
+        }
 }
+
+/// Terms of sums that fill a tile register.
+const LEAST_TERMS: f64 = 64.0;
 
 /// The assignment of slots to tensors: a slot whose tensor is read no more is used again.
 #[derive(Default)]
