@@ -49,8 +49,8 @@ impl Division {
         Self { bounds: self.bounds.windows(2).flat_map(cut).chain(end).collect() }
     }
 
-    /// Divides each range into `parts`, at least two, of which each has half of the units that are left, but for the last two,
-    /// which have the same number. A thread that has done its own part takes the short ranges at the end of others.
+    /// Divides each range into `parts`, at least two, of which each has about half of the units that are left, and the last one
+    /// the rest. A thread that has done its own part takes the short ranges at the end of others.
     #[must_use]
     pub fn in_halves(self, parts: usize) -> Self {
         let cut = |pair: &[usize]| {

@@ -35,7 +35,7 @@ pub trait Parallel: Sync + Sealed {
     }
 
     /// Calls `task` exactly once with each range of a division that is not empty, and its index. A division comes from
-    /// [`Self::division`], with its ranges in two or not; all units must take about the same time. Returns when all calls are
+    /// [`Self::division`], with its ranges cut or not; all units must take about the same time. Returns when all calls are
     /// done.
     #[cfg(not(attache_small))]
     fn run_division(&self, division: &Division, task: &(dyn Fn(usize, Range<usize>) + Sync)) {

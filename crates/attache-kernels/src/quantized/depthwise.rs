@@ -111,21 +111,21 @@ impl PackedIntegerDepthwise {
         self.sets
     }
 
-    /// Returns the block of a vector of channels, of which the first is `channel`, with this number of lines.
-    pub(super) fn lines(&self, channel: usize, lines: usize) -> &[i32] {
-        &bytemuck::cast_slice(&self.values)[channel * lines..][..self.integer_isa.lanes() * lines]
+    /// Returns the blocks of `count` channels, whole vectors, from the first one on, with this number of lines each.
+    pub(super) fn lines(&self, (first, count): (usize, usize), lines: usize) -> &[i32] {
+        &bytemuck::cast_slice(&self.values)[first * lines..][..count * lines]
     }
 
-    /// Whether the sums of windows are less than [`SMALL`] for `count` channels, whole vectors, from `channel` on.
-    pub(super) fn has_small_sums(&self, channel: usize, count: usize) -> bool {
+    /// Whether the magnitudes of the sums of windows are less than [`SMALL`] for `count` channels, whole vectors, from the first
+    /// one on.
+    pub(super) fn has_small_sums(&self, (first, count): (usize, usize)) -> bool {
         let lanes = self.integer_isa.lanes();
         let lines = self.values.len() / self.channels.next_multiple_of(lanes);
         // Weights relative to their zero point have nine bits.
         let products = self.taps.saturating_mul(255 * 255);
-        (channel..channel + count)
-            .step_by(lanes)
-            .flat_map(|block| &self.lines(block, lines)[..lanes])
-            .all(|bias| bias.unsigned_abs() as usize + products < SMALL as usize)
+        let mut blocks = self.lines((first, count), lines).chunks_exact(lanes * lines);
+        let is_small = |bias: &i32| (bias.unsigned_abs() as usize).saturating_add(products) < SMALL as usize;
+        blocks.all(|block| block[..lanes].iter().all(is_small))
     }
 
     /// Returns the sums of the weights from channel `channel` on.
@@ -526,7 +526,7 @@ mod tests {
         let greatest = [0.01, 1.0, 16.0][random.below(3)];
         let factors: Vec<_> =
             (0..outputs).map(|_| Multiplier::new(greatest * (1 + random.below(999)) as f64 / 1e3)).collect();
-        let bounds = if signed { (-128, 100) } else { (7, 255) };
+        let bounds = if signed { (-128, 100) } else { [(7, 255), (0, 127), (3, 100)][random.below(3)] };
         let epilogue = Requantize::new(&factors, outputs, rounding, 5, bounds);
         let weights = Operand { bytes: &filter, zero: zeros[1] };
         let packed = PackedIntegerDepthwise::pack(engine.isa, &convolution, weights, Some(&bias), zeros[0]);
@@ -562,6 +562,37 @@ mod tests {
         for isa in Isa::available() {
             for _ in 0..120 {
                 check(Engine { isa, parallel: &Serial }, &mut random, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn small_sums_are_multiplied_by_factors_around_one_as_defined() {
+        let mut random = Random::new(54);
+        let convolution = three_by_three([4, 9, 96], 96);
+        let zero = Zero { signed: true, point: 0 };
+        let (input, filter) = (random.bytes(4 * 9 * 96), vec![0; 9 * 96]);
+        let weights = Operand { bytes: &filter, zero };
+        for round in 0..300 {
+            let rounding = [Rounding::Once, Rounding::Twice][round % 2];
+            let mut factor = || {
+                let mantissa =
+                    (1 << 30) + (random.below(1 << 30) as i32 >> [0, 12, 29][round % 3] << [0, 12, 29][round % 3]);
+                Multiplier { mantissa, exponent: random.below(8) as i32 - 3 }
+            };
+            let factors: Vec<_> = (0..96).map(|_| factor()).collect();
+            let bias: Vec<i32> =
+                (0..96).map(|_| random.below(1 << (2 + round % 24)) as i32 - (2 << (round % 24))).collect();
+            let epilogue = Requantize::new(&factors, 96, rounding, -3, (-128, 127));
+            for isa in Isa::available() {
+                let packed = PackedIntegerDepthwise::pack(isa, &convolution, weights, Some(&bias), zero);
+                let mut output = vec![9; input.len()];
+                let engine = Engine { isa, parallel: &Serial };
+                depthwise(engine, &convolution, Operand { bytes: &input, zero }, &packed, &epilogue, &mut output);
+                for (index, byte) in output.iter().enumerate() {
+                    let scaled = factors[index % 96].apply(bias[index % 96], rounding);
+                    assert_eq!(*byte as i8, scaled.wrapping_sub(3).clamp(-128, 127) as i8, "{} {index}", isa.name());
+                }
             }
         }
     }

@@ -42,10 +42,10 @@ pub trait GemmEpilogue: EpilogueKernels + Sync {
     /// rows of `target`. As many words as there are columns must be readable at `weights`.
     unsafe fn finish<S: Integers>(&self, simd: S, sums: Sums, weights: *const i32, target: Target<Self::Output>);
 
-    /// Returns the factors of `count` outputs from `first` on as floats, if the sums of all of them may be multiplied by such
-    /// factors and the results are bytes. `are_small` tells that all sums are less than `SMALL` of `float_factors.rs`.
-    fn floats(&self, (first, count): (usize, usize), are_small: bool) -> Option<Floats> {
-        let _ = (first, count, are_small);
+    /// Returns the factors of some outputs, the first and how many, as floats, if the sums of all of them may be multiplied by
+    /// such factors. `are_small` tells that the magnitudes of all sums are less than `SMALL` of `float_factors.rs`. Only
+    /// epilogues whose outputs are bytes return any, as kernels rely on.
+    fn floats(&self, _: (usize, usize), _are_small: bool) -> Option<Floats> {
         None
     }
 }

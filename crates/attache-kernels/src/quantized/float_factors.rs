@@ -13,8 +13,8 @@
 //! clamped. With mantissas of at most 2³¹ − 1025 where `e` is 0, the result and a zero point are less than 2³¹, so that they are
 //! converted as they are.
 //!
-//! A factor from 1 on has a negative `e` and no `n`. The same holds for it as long as `x·2^-e`, which `Multiplier::apply` wraps to
-//! 32 bits, and the result need no more bits: for |x| < 2²⁶ down to an `e` of −4.
+//! A factor from 1 on has a negative `e` and no `n`. The same holds for it as long as 32 bits have room for the result and for
+//! `x·2^-e`, by which [`Rounding::Twice`] begins: for |x| < 2²⁶ down to an `e` of −4.
 
 use super::fixed_point::{Multiplier, Rounding};
 
@@ -27,11 +27,11 @@ pub(super) struct FloatFactors {
     nudges: Vec<f32>,
     /// The number of adjacent outputs from each one on that have such factors.
     fitting: Vec<u32>,
-    /// The same for sums of less than [`SMALL`].
+    /// The same for sums whose magnitude is less than [`SMALL`].
     fitting_small: Vec<u32>,
 }
 
-/// Magnitude of sums below which factors may be 1 and more.
+/// Bound of the magnitude of sums for which factors may be 1 and more.
 pub(super) const SMALL: i32 = 1 << 26;
 
 /// Floats of adjacent outputs, from the first one on, followed by spare ones up to a whole vector; the zero point and the
@@ -70,10 +70,11 @@ impl FloatFactors {
         }
         let (mut run, mut run_small) = (0, 0);
         for factor in factors.iter().rev() {
-            let is_below_one = factor.exponent < 0 || factor.exponent == 0 && factor.mantissa <= i32::MAX - 1024;
+            let is_clearly_below_one =
+                factor.exponent < 0 || factor.exponent == 0 && factor.mantissa <= i32::MAX - 1024;
             let is_normalized = factor.mantissa == 0 || factor.mantissa >= 1 << 30;
             let fits = (-14..=4).contains(&factor.exponent) && is_normalized && (-128..=255).contains(&zero_point);
-            run = if fits && is_below_one { run + 1 } else { 0 };
+            run = if fits && is_clearly_below_one { run + 1 } else { 0 };
             run_small = if fits { run_small + 1 } else { 0 };
             floats.fitting.push(run);
             floats.fitting_small.push(run_small);
@@ -83,8 +84,8 @@ impl FloatFactors {
         floats
     }
 
-    /// Returns the floats of `count` outputs from `first` on, if all of them have such factors. `are_small` tells that all sums
-    /// are less than [`SMALL`].
+    /// Returns the floats of `count` outputs from `first` on, if all of them have such factors. `are_small` tells that the
+    /// magnitudes of all sums are less than [`SMALL`].
     #[inline(always)]
     pub(super) fn of(
         &self,

@@ -87,22 +87,39 @@ impl<F: GemmEpilogue, const SIGNED: bool> IntegerMultiversioned for Interleaved<
             return;
         }
         let Self { row, interleaved } = self;
-        let Convolution { kernel, strides, .. } = *row.convolution;
         assert!(interleaved.len() >= vectors(row.convolution) * S::LANES, "room for the interleaved columns");
-        let first = quads::compute::<S, F, SIGNED>(simd, &row);
-        let row = Row { channels: first..row.channels.end, ..row };
-        let (most, columns) = (windows(row.convolution), row.columns.clone());
-        for first in columns.clone().step_by(most) {
-            let windows = first..(first + most).min(columns.end);
-            for channel in row.channels.clone().step_by(S::LANES) {
-                let (interleaved, groups) = (interleaved.as_mut_ptr(), kernel[0].div_ceil(ROWS));
-                let part = Part { simd, row: &row, interleaved, groups, channel };
-                part.interleave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
-                match (words(kernel), row.filter.sets()) {
-                    (3, 1) => part.windows::<3>(windows.clone()),
-                    (3, 2) => part.windows::<6>(windows.clone()),
-                    _ => part.windows::<0>(windows.clone()),
+        let mut channel = row.channels.start;
+        while channel < row.channels.end {
+            channel += match quads::compute::<S, F, SIGNED>(simd, &row, channel) {
+                Ok(computed) => computed,
+                Err(left) => {
+                    compute::<S, F, SIGNED>(simd, &row, channel..channel + left, interleaved.as_mut_ptr());
+                    left
                 }
+            };
+        }
+    }
+}
+
+/// Computes some channels of a row.
+#[inline(always)]
+fn compute<S: Integers, F: GemmEpilogue, const SIGNED: bool>(
+    simd: S,
+    row: &Row<'_, F>,
+    channels: Range<usize>,
+    interleaved: *mut i32,
+) {
+    let Convolution { kernel, strides, .. } = *row.convolution;
+    let (most, columns) = (windows(row.convolution), row.columns.clone());
+    for first in columns.clone().step_by(most) {
+        let windows = first..(first + most).min(columns.end);
+        for channel in channels.clone().step_by(S::LANES) {
+            let part = Part { simd, row, interleaved, groups: kernel[0].div_ceil(ROWS), channel };
+            part.interleave::<SIGNED>(first * strides[1], span(row.convolution, windows.len()));
+            match (words(kernel), row.filter.sets()) {
+                (3, 1) => part.windows::<3>(windows.clone()),
+                (3, 2) => part.windows::<6>(windows.clone()),
+                _ => part.windows::<0>(windows.clone()),
             }
         }
     }
@@ -196,7 +213,7 @@ impl<S: Integers, F: GemmEpilogue> Part<'_, S, F> {
         let Convolution { kernel, strides, dilations, output: [.., channels], .. } = *self.row.convolution;
         let words = words(kernel);
         let lines = if LINES > 0 { LINES } else { words * self.row.filter.sets() };
-        let weights = self.row.filter.lines(self.channel, 1 + lines).as_ptr();
+        let weights = self.row.filter.lines((self.channel, S::LANES), 1 + lines).as_ptr();
         let mut sums = MaybeUninit::<[S::Vector; WINDOWS]>::uninit();
         let start = sums.as_mut_ptr().cast::<S::Vector>();
         let step = strides[1] * self.groups * S::LANES;

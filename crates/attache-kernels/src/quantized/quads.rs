@@ -8,7 +8,7 @@
 //! column is loaded.
 //!
 //! The 64 bytes are those of 64 channels of one window, or of 32 channels of two windows: then the windows of a row are
-//! computed in two runs, of which the second begins in the middle.
+//! computed in two runs at once, which have the middle window of an odd number in common.
 #![allow(unsafe_code)] // Inner loops on pointers into slices whose lengths were checked.
 
 use std::mem::MaybeUninit;
@@ -28,9 +28,10 @@ const LINE: usize = 16;
 /// Four vectors of words.
 type Quads<S> = [<S as Integers>::Vector; 4];
 
-/// Where the words of four vectors are in memory: the distance between adjacent groups of 16 words, and between the
-/// groups of the first and the last two quarters.
+/// Where the words of four vectors are in memory, groups of 16 words: the distance from the group of the first quarters to that
+/// of the second ones, which is also that from the third to the fourth, and from the first to the third.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // what only kernels of x86 read
 pub struct Steps {
     pub(super) group: usize,
     pub(super) upper: usize,
@@ -39,39 +40,46 @@ pub struct Steps {
 /// The pixels that 64 results are stored to: 64 bytes at the first pointer, or 32 bytes at each. Further results are
 /// `stride` bytes apart.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // what only kernels of x86 read
 pub struct QuadTarget {
     pub(super) start: [*mut u8; 2],
     pub(super) stride: usize,
 }
 
-/// Computes channels of a row as far as they can be computed 64 bytes at a time, and returns the first of the others.
+/// Computes channels of a row from `first` on, 64 or 32 of them, and returns how many. The error is the number of channels
+/// that cannot be computed here.
 #[inline(always)]
-pub(super) fn compute<S: Integers, F: GemmEpilogue, const SIGNED: bool>(simd: S, row: &Row<'_, F>) -> usize {
-    let mut channel = row.channels.start;
+pub(super) fn compute<S: Integers, F: GemmEpilogue, const SIGNED: bool>(
+    simd: S,
+    row: &Row<'_, F>,
+    first: usize,
+) -> Result<usize, usize> {
+    let left = row.channels.end - first;
     let Convolution { kernel, strides, dilations, .. } = *row.convolution;
     let sets = row.filter.sets();
-    let fits = kernel == [3, 3] && dilations[1] == 1 && strides[1] <= 2 && sets <= 2;
-    if !S::QUADS || !fits {
-        return channel;
+    if !S::QUADS || kernel != [3, 3] || dilations[1] != 1 || strides[1] > 2 || sets > 2 || left < 32 {
+        return Err(left);
     }
-    while row.channels.end - channel >= 32 {
-        let is_whole = row.channels.end - channel >= 64;
-        let channels = if is_whole { 64 } else { 32 };
-        let outputs = (channel, channels);
-        let mut floats = row.epilogue.floats(outputs, false);
-        if floats.is_none() && row.filter.has_small_sums(channel, channels) {
-            floats = row.epilogue.floats(outputs, true);
+    for channels in [64, 32] {
+        let Some(floats) = (if channels <= left { floats(row, (first, channels)) } else { None }) else { continue };
+        match (channels, sets) {
+            (64, 1) => Part::<S, F, SIGNED, true, 1> { simd, row, channel: first, floats }.run(),
+            (64, _) => Part::<S, F, SIGNED, true, 2> { simd, row, channel: first, floats }.run(),
+            (_, 1) => Part::<S, F, SIGNED, false, 1> { simd, row, channel: first, floats }.run(),
+            (_, _) => Part::<S, F, SIGNED, false, 2> { simd, row, channel: first, floats }.run(),
         }
-        let Some(floats) = floats else { return channel };
-        match (is_whole, sets) {
-            (true, 1) => Part::<S, F, SIGNED, true, 1> { simd, row, channel, floats }.run(),
-            (true, _) => Part::<S, F, SIGNED, true, 2> { simd, row, channel, floats }.run(),
-            (false, 1) => Part::<S, F, SIGNED, false, 1> { simd, row, channel, floats }.run(),
-            (false, _) => Part::<S, F, SIGNED, false, 2> { simd, row, channel, floats }.run(),
-        }
-        channel += channels;
+        return Ok(channels);
     }
-    channel
+    Err(32)
+}
+
+/// Returns the factors of these outputs, the first and how many, if there are floats for all of them.
+fn floats<F: GemmEpilogue>(row: &Row<'_, F>, outputs: (usize, usize)) -> Option<Floats> {
+    let floats = row.epilogue.floats(outputs, false);
+    if floats.is_some() || !row.filter.has_small_sums(outputs) {
+        return floats;
+    }
+    row.epilogue.floats(outputs, true)
 }
 
 /// 64 channels of a row, or 32 if not `WHOLE`, whose weights are sums of `SETS` signed bytes.
@@ -99,16 +107,16 @@ impl<S: Integers, F: GemmEpilogue, const SIGNED: bool, const WHOLE: bool, const 
         let Self { simd, row, channel, floats } = *self;
         let channels = row.convolution.output[2];
         let windows = row.columns.len();
-        // Of two runs, the second begins in the middle, or one window before, which both compute.
         let count = if WHOLE { windows } else { windows.div_ceil(2) };
         let mut columns = Columns::<SIGNED, WHOLE>::new(row, channel, windows - count);
         let mut sums = MaybeUninit::<[Quads<S>; WINDOWS]>::uninit();
         let start = sums.as_mut_ptr().cast::<Quads<S>>();
         let lines = 1 + 3 * SETS;
         let steps = |group| Steps { group, upper: if WHOLE { 2 * group } else { 0 } };
-        let weights = row.filter.lines(channel, lines).as_ptr();
-        // SAFETY: the filter has whole blocks of these channels, each with a line of bias and these lines of weights; the
-        // output contains the pixels of these columns.
+        let weights = row.filter.lines((channel, if WHOLE { 64 } else { 32 }), lines).as_ptr();
+        // SAFETY: the filter has whole blocks of these channels, each with a line of bias and these lines of weights, and the
+        // rows have the bytes of the channels; the output contains the pixels of these columns, whose elements are bytes, and
+        // there are floats for all channels, as the epilogue states.
         unsafe {
             let bias = simd.quads(weights, steps(lines * LINE));
             let mut taps = [[bias; SETS]; 3];
@@ -119,10 +127,10 @@ impl<S: Integers, F: GemmEpilogue, const SIGNED: bool, const WHOLE: bool, const 
             }
             // The sums of the next window, and of the one after it, as far as their columns have been loaded.
             let mut next = add(simd, bias, columns.load(simd), &taps[0]);
-            let mut second = bias;
+            let mut later = bias;
             if STRIDE == 1 {
                 let words = columns.load(simd);
-                (next, second) = (add(simd, next, words, &taps[1]), add(simd, bias, words, &taps[0]));
+                (next, later) = (add(simd, next, words, &taps[1]), add(simd, bias, words, &taps[0]));
             }
             for first in (0..count).step_by(WINDOWS) {
                 let part = WINDOWS.min(count - first);
@@ -133,7 +141,7 @@ impl<S: Integers, F: GemmEpilogue, const SIGNED: bool, const WHOLE: bool, const 
                     let words = columns.load(simd);
                     start.add(window).write(add(simd, next, words, &taps[2]));
                     match STRIDE {
-                        1 => (next, second) = (add(simd, second, words, &taps[1]), add(simd, bias, words, &taps[0])),
+                        1 => (next, later) = (add(simd, later, words, &taps[1]), add(simd, bias, words, &taps[0])),
                         _ => next = add(simd, bias, words, &taps[0]),
                     }
                 }

@@ -399,7 +399,7 @@ impl<const SIGNED: bool> Range512<SIGNED> {
 /// Requantizes sums with AVX-512 and factors as floats.
 ///
 /// # Safety
-/// The processor must have AVX-512 F, VL, BW and DQ; otherwise as `Integers::requantize`.
+/// The processor must have AVX-512 F, VL and BW; otherwise as `Integers::requantize`.
 #[inline(always)]
 pub(super) unsafe fn rounding_down_with_avx512(sums: Sums, floats: Floats, to: Target<u8>) {
     // SAFETY: guaranteed by the caller.
@@ -486,7 +486,7 @@ unsafe fn round_down_one_vector<const SIGNED: bool>(sums: Sums, floats: Floats, 
 /// Returns words in the order of `Integers::quads`.
 ///
 /// # Safety
-/// The processor must have AVX-512 F and DQ, and the groups of words must be readable.
+/// The processor must have AVX-512 F, and the groups of words must be readable.
 #[inline(always)]
 pub(super) unsafe fn quads(source: *const i32, steps: Steps) -> [__m512i; 4] {
     // SAFETY: guaranteed by the caller.
@@ -506,7 +506,7 @@ pub(super) unsafe fn quads(source: *const i32, steps: Steps) -> [__m512i; 4] {
 /// Requantizes rows of 64 sums as `Integers::requantize_quads`.
 ///
 /// # Safety
-/// The processor must have AVX-512 F, VL, BW and DQ; otherwise as there.
+/// The processor must have AVX-512 F, VL and BW; otherwise as there.
 #[inline(always)]
 pub(super) unsafe fn quads_with_avx512<const WHOLE: bool>(
     sums: *const i32,
@@ -535,7 +535,7 @@ unsafe fn round_down_quads<const WHOLE: bool, const SIGNED: bool>(
     // SAFETY: guaranteed by the caller.
     unsafe {
         let range = Range512::<SIGNED>::new(floats.bounds);
-        // A closure would not be compiled for these features.
+        // Not through a closure, which would not be compiled for these features.
         let (high, low) = (quads(floats.high.cast(), steps), quads(floats.low.cast(), steps));
         let nudges = quads(floats.nudges.cast(), steps);
         let mut scales = [Floats512::load(&floats, 0); 4];

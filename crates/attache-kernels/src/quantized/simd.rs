@@ -419,8 +419,8 @@ pub trait Integers: Copy + Send + Sync {
     }
     /// Whether there are [`Self::quads`], [`Self::interleave_quads`] and [`Self::requantize_quads`].
     const QUADS: bool = false;
-    /// Returns 64 words as four vectors, of which vector `v` has in its quarter `q` the four words from `4·v` on of the group
-    /// of 16 words with this number.
+    /// Returns the words of four groups of 16 as four vectors, of which vector `v` has in its quarter `q` the four words from
+    /// `4·v` on of group `q`.
     /// # Safety
     /// The groups of words must be readable.
     unsafe fn quads(self, _: *const i32, _: Steps) -> [Self::Vector; 4] {
@@ -437,8 +437,9 @@ pub trait Integers: Copy + Send + Sync {
     ) -> [Self::Vector; 4] {
         unreachable!("called only where QUADS is set")
     }
-    /// Multiplies rows of 64 sums in the order of [`Self::quads`] by factors in memory as there, adds the zero point, clamps,
-    /// and stores a byte for each in the order of the channels. If `WHOLE`, the bytes are adjacent.
+    /// Multiplies so many rows of 64 sums in the order of [`Self::quads`] by factors in memory as there, adds the zero point,
+    /// clamps, and stores a byte for each in the order of the channels: 64 bytes at the first pointer if `WHOLE`, else 32 bytes
+    /// at each.
     /// # Safety
     /// The sums and the factors must be readable; the bytes must be writable.
     unsafe fn requantize_quads<const WHOLE: bool>(self, _: *const i32, _: usize, _: (Floats, Steps), _: QuadTarget) {

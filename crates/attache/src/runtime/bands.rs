@@ -367,8 +367,8 @@ pub(crate) fn scratch_bytes(graph: &Graph, step: &PlacedStep) -> usize {
 const BYTES: f64 = 16.0;
 
 /// About how many multiply-adds one thread computes in a nanosecond for such an output, whose bytes have sums of so many
-/// `terms`: with each vector of floats two or three, with one of bytes twice as many, and in tile registers, which short sums
-/// do not fill, several times as many.
+/// `terms`: with each vector of floats two or three, with one of bytes twice as many, and in tile registers several times as
+/// many. Whether a product of bytes takes place there is guessed from the terms, which depthwise convolutions have few of.
 fn products_in_nanosecond(output: &Fact, terms: f64) -> f64 {
     let isa = Isa::detect();
     2.5 * isa.lanes() as f64

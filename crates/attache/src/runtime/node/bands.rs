@@ -33,9 +33,9 @@ const LEAST_PIXELS: usize = 48;
 /// Time that a part takes for a node, in nanoseconds, from which on threads have two parts.
 const LONG: f64 = 1e4;
 
-/// Time of all nodes of a part, in nanoseconds, from which on threads have more than two: a core that others use for a while
-/// then keeps the rest waiting for a short time only.
-const VERY_LONG: f64 = 4e5;
+/// About how long the last parts of a thread take for all nodes, in nanoseconds, where threads have more than two: others take
+/// these from a thread whose core is busy.
+const SHORTEST: f64 = 2e5;
 
 /// Most parts of a thread.
 const MOST_PARTS: usize = 6;
@@ -103,6 +103,7 @@ pub(crate) fn run_banded(
         false => Division::new(bands, host.parallel),
     };
     let grains = division.grains(bands.units, host.parallel);
+    kept.parts.iter_mut().flat_map(|part| &mut part.nodes).for_each(|node| node.milliseconds = 0.0);
     if kept.parts.len() < division.parts {
         kept.parts.resize_with(division.parts, KeptPart::default);
     }
@@ -148,7 +149,7 @@ struct Division {
 }
 
 /// From so many rows of a part on, parts of pixels have whole rows, which operators on windows compute faster. One row more
-/// or less makes little difference then.
+/// or less makes little difference to a thread then.
 const WHOLE_ROWS: usize = 8;
 
 impl Division {
@@ -160,7 +161,9 @@ impl Division {
         // Each thread has a part, or more where they are so long that evaluating their nodes again adds little.
         let each = bands.nanoseconds / threads as f64;
         let long = (each / bands.nodes.len() as f64 / LONG) as usize;
-        let more = (each / VERY_LONG).max(1.0).log2() as usize;
+        let pixels = bands.units * bands.pixels() / threads;
+        let halves = (each / SHORTEST).min((pixels / LEAST_PIXELS) as f64).max(1.0).log2() as usize;
+        let more = halves.saturating_sub(1);
         let most = threads * (long.clamp(1, 2) + more).min(MOST_PARTS);
         let most = most.min(bands.units * bands.pixels() / LEAST_PIXELS).max(threads);
         let parts = Engine::new(parallel).tasks(bands.nanoseconds, most.min(bands.units));
@@ -248,7 +251,6 @@ impl Part<'_> {
         if kept.is_empty() {
             kept.extend(nodes.iter().map(|node| KeptNode::new(run.graph, node)));
         }
-        kept.iter_mut().for_each(|node| node.milliseconds = 0.0);
         // Bands of the same number of units, but for the last one.
         let count = self.units.len().div_ceil(division.band);
         let band = self.units.len().div_ceil(count.max(1)).next_multiple_of(division.grain);
@@ -473,14 +475,17 @@ mod tests {
     #[test]
     fn parts_have_every_unit_once_and_whole_rows_where_these_are_many() {
         let pool = attache_base::Pool::new(4);
-        for (unit, extents) in [
-            (UnitKind::Row, [17, 17]),
-            (UnitKind::Pixel, [17, 17]),
-            (UnitKind::Pixel, [200, 30]),
-            (UnitKind::Pixel, [3, 2]),
-            (UnitKind::Pixel, [1000, 5]),
+        for (unit, extents, nanoseconds) in [
+            (UnitKind::Row, [17, 17], 1e6),
+            (UnitKind::Pixel, [17, 17], 1e6),
+            (UnitKind::Pixel, [200, 30], 1e6),
+            (UnitKind::Pixel, [3, 2], 1e6),
+            (UnitKind::Pixel, [1000, 5], 1e6),
+            (UnitKind::Pixel, [300, 90], 1e8),
+            (UnitKind::Pixel, [20, 90], 1e8),
+            (UnitKind::Row, [90, 90], 1e8),
         ] {
-            let bands = bands(unit, extents, 1e6);
+            let bands = bands(unit, extents, nanoseconds);
             let division = Division::new(&bands, &pool);
             let grains = division.grains(bands.units, &pool);
             let part =
